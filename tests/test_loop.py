@@ -1,5 +1,6 @@
 """What a loop of one's own calls: any number of micro-batches, Accelerate's own division, mistakes."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -7,9 +8,10 @@ import pytest
 import torch
 from accelerate import Accelerator
 from tiny import served
-from tiny.update import build, gradients, update, whole
+from tiny.update import PAD, D, N, build, gradients, update, whole
 
-from raretokens import Loop
+from raretokens import Loop, train_only_rows
+from raretokens.objectives.registry import known
 
 HERE = Path(__file__).parent
 NAMES = ["mle", "agg", "cosreg", "frage", "ul_agg", "mu_loss"]
@@ -70,6 +72,84 @@ def test_a_loop_that_forgets_something_is_told():
     loop.begin([targets])  # a cell of a notebook that is run again
     with pytest.raises(ValueError, match="the embedding matrix is 25 x 6, its facts are of 26 x 6"):
         Loop(build("agg", {}), weight[1:])
+
+
+def trained(name: str, options: dict, own_optimizer: bool, own_step: bool) -> torch.Tensor:
+    """The embedding after eight steps of a loop that uses all of Loop, or takes the optimizer or its step itself."""
+    weight, layer = update(0)[1].detach().clone().requires_grad_(), torch.nn.Linear(D, D, bias=False)
+    layer.weight = torch.nn.Parameter(torch.eye(D))
+    loop, adam = Loop(build(name, options), weight), {"lr": 0.01, "weight_decay": 0.1}
+    weights = [weight, *layer.parameters()]
+    optimizer = torch.optim.AdamW(weights, fused=True, **adam) if own_optimizer else loop.optimizer(weights, **adam)
+    for seed in range(8):
+        hidden, _, targets, _ = update(seed)
+        loop.begin([targets])
+        loop.loss(layer(hidden), targets).backward()
+        optimizer.step() if own_step else loop.step(optimizer)
+        optimizer.zero_grad()
+    return weight.detach()
+
+
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in known()), ("weight_decay", {"form": "l2"})])
+def test_no_loop_trains_other_weights_than_the_objective_s_without_an_error(name, options):
+    right = trained(name, options, False, False)
+    for own_optimizer, own_step in [(True, False), (False, True), (True, True)]:
+        try:
+            assert torch.equal(trained(name, options, own_optimizer, own_step), right)
+        except RuntimeError as error:
+            step = f"the step before had losses but no loop.step\\(optimizer\\), which applies {build(name, {}).name}; to drop"
+            rule = f"{name} is an optimizer rule, which this AdamW lacks: use loop.optimizer"
+            assert re.match(step if own_step else rule, str(error))
+            assert own_step or name in ("ember", "coupled_adam", "weight_decay") and not options
+        else:
+            assert not own_step
+
+
+def test_a_step_may_be_dropped_and_is_ended_once():
+    hidden, weight, targets, _ = update(0)
+    loop = Loop(build("ember", {}), weight)
+    optimizer = loop.optimizer([weight], lr=0.1)
+    for _ in range(2):
+        loop.begin([targets])
+        loop.loss(hidden, targets).backward()
+        with loop.stepping():
+            optimizer.zero_grad()
+    with pytest.raises(RuntimeError, match=r"no step to end: loop.begin\(targets\) begins each step"):
+        loop.step(optimizer)
+    loop.begin([targets])
+    with torch.no_grad(), pytest.raises(RuntimeError, match="gradients are disabled; to evaluate, divide the sum of"):
+        loop.loss(hidden, targets)
+
+
+@pytest.mark.parametrize("kind", ["parameter", "embedding", "linear", "bias"])
+def test_the_embedding_may_be_the_module_that_contains_it(kind):
+    """With the bias of a linear layer, which changes the logits."""
+    hidden, weight, targets, _ = update(0)
+    module = torch.nn.Embedding(N, D) if kind == "embedding" else torch.nn.Linear(D, N, bias=kind == "bias")
+    module.weight = torch.nn.Parameter(weight.detach())
+    loop = Loop(build("mle", {}, label_smoothing=0.0), module.weight if kind == "parameter" else module, input_embedding=module)
+    loop.begin([targets])
+    logits = hidden @ weight.T + (module.bias if kind == "bias" else 0.0)
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PAD)
+    torch.testing.assert_close(loop.loss(hidden, targets), expected, atol=1e-12, rtol=1e-9)
+    optimizer = loop.optimizer(module.named_parameters(), lr=0.1)
+    assert {weight for group in optimizer.param_groups for weight in group["params"]} == {*module.parameters()}
+    assert train_only_rows(module, [3]).frozen_rows().sum() == N - 1
+
+
+def test_what_is_no_embedding_is_refused():
+    weight = update(0)[1]
+    for wrong in (torch.nn.LayerNorm(N), [[1.0]], None, torch.nn.ReLU()):
+        with pytest.raises(TypeError, match="is not allowed: a parameter N x d, nn.Embedding or nn.Linear"):
+            Loop(build("mle", {}), wrong)
+    with pytest.raises(ValueError, match="the embedding matrix is computed from other weights"):
+        Loop(build("mle", {}), weight * 2)
+
+
+@pytest.mark.parametrize("wrong", [torch.tensor([True, False]), torch.tensor([1.0, 2.0])])
+def test_targets_that_are_no_ids_are_refused(wrong):
+    with pytest.raises(ValueError, match=f"targets of {wrong.dtype} are not allowed: ids, int64"):
+        Loop(build("agg", {}), update(0)[1]).begin([wrong])
 
 
 def test_the_optimizer_has_every_weight_once_and_knows_the_table():

@@ -43,6 +43,53 @@ def test_types_that_occur_equally_often_are_rare_in_training_as_promised(tied, s
     assert objective.rare.sum() == 300 and objective.about()["rare_types"] == 0.3
 
 
+@given(st.lists(st.integers(0, 99), min_size=2, max_size=60), st.data())
+def test_facts_and_alpha_for_make_the_same_types_rare(counts, data):
+    """Special tokens may have any ids and may never occur; padding is a row or none."""
+    ids = st.integers(0, len(counts) - 1)
+    marks, first, pad = data.draw(st.sets(ids)), data.draw(ids), data.draw(ids | st.just(-100))
+    share = data.draw(st.floats(0.01, 0.99))
+    counts = torch.tensor(counts) * 100 + torch.arange(len(counts))  # no ties, which alpha cannot separate
+    known = facts_of(counts, width=4, steps_per_epoch=3, specials=first, markers=marks, pad=pad, rare_share=share)
+    types = [id for id in range(first, len(counts)) if id not in marks | {pad}]
+    if not types:
+        assert not known.rare.any()
+        return
+    expected = sorted(types, key=counts.__getitem__)[: len(types) - round(len(types) * (1 - share))]
+    assert known.rare.nonzero().flatten().tolist() == sorted(expected)
+    about = build("agg", known, alpha=alpha_for(known, share)).about()
+    assert abs(about["rare_types"] * len(types) - len(expected)) < 1 + 1e-6
+
+
+@pytest.mark.parametrize("each", [1, 2**24 + 1, 2**30, 2**31 - 1])
+def test_an_epoch_of_any_length_is_counted_and_gated_as_its_counts_say(each):
+    """Sums over a window beyond 32 bits, also from a state in which the former code kept 32 bits."""
+    steps = 8
+    step = torch.tensor([each, each, max(each // 3, 1), 1, 0])
+    known = facts_of(step * steps, width=4, steps_per_epoch=steps)
+    objective = build("agg", known, alpha=2.0)
+    for number in range(3 * steps):
+        if number == 1:
+            state = {name: value.int() if name == "appearances" else value for name, value in objective.state_dict().items()}
+            objective = build("agg", known, alpha=2.0)
+            objective.load_state_dict(state)
+        objective.begin_step(step)
+        seen = [min(number + 1, steps) * count for count in step.tolist()]
+        assert objective.appearances.tolist() == seen
+        rare = [count < 2 for count in step.tolist()]
+        assert objective.rare.tolist() == rare
+        mean = sum(count for count, is_rare in zip(seen, rare, strict=True) if is_rare) / sum(rare)
+        towards = [min(count / (mean + 1e-7), 1.0) if is_rare else 1.0 for count, is_rare in zip(seen, rare, strict=True)]
+        assert objective.towards_rare.tolist() == pytest.approx(towards, rel=1e-6)
+        assert objective.towards_nonrare.tolist() == [min(count, 1.0) for count in step.tolist()]
+
+
+def test_a_step_with_more_of_a_type_than_the_window_can_hold_is_refused():
+    objective = build("agg", facts_of([5, 1], width=4, steps_per_epoch=1), alpha=1.0)
+    with pytest.raises(ValueError, match="2147483648 targets of one type in a training step; allowed: 2147483647"):
+        objective.begin_step(torch.tensor([2**31, 1]))
+
+
 @pytest.mark.parametrize(("alpha", "warns"), [(1e-6, True), (100.0, True), (9.0, False)])
 def test_an_alpha_that_hardly_gates_or_gates_nearly_all_is_told_with_a_better_one(alpha, warns):
     known = facts()  # counts 78, 75, ..., 3 of 26 types, 4 updates an epoch

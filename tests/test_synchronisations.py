@@ -81,8 +81,8 @@ def test_a_resumed_objective_knows_the_number_of_its_step(folder):
 
     first, resumed = (build("freeze", facts(folder), until=2) for _ in range(2))
     for _ in range(2):
-        first.begin_step(torch.zeros(N))
+        first.begin_step(torch.zeros(N, dtype=torch.int64))
     resumed.load_state_dict(first.state_dict())
     assert resumed.frozen_rows() is not None
-    resumed.begin_step(torch.zeros(N))
+    resumed.begin_step(torch.zeros(N, dtype=torch.int64))
     assert resumed.frozen_rows() is None

@@ -13,7 +13,8 @@ from tiny import fine_tuning as tiny  # noqa: E402
 from tiny import served  # noqa: E402
 from torch.utils.data import IterableDataset  # noqa: E402
 
-from raretokens import Loop, UserError  # noqa: E402
+from raretokens import Loop, UserError, build  # noqa: E402
+from raretokens.transformers import ObjectiveTrainer  # noqa: E402
 from raretokens.transformers.model_loss import try_model  # noqa: E402
 from raretokens.transformers.output_embedding import OutputEmbedding  # noqa: E402
 
@@ -82,6 +83,23 @@ def naive(kind: str, name: str) -> dict[str, torch.Tensor]:
         optimizer.step()
         optimizer.zero_grad()
     return {key: value.detach() for key, value in model.named_parameters()}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "marian"])
+@pytest.mark.parametrize("name", ["mle", "agg", "adversarial"])
+def test_a_label_is_a_target_whichever_id_pads(tmp_path, kind, name):
+    """Also the id that the facts call padding, because labels of padding are -100."""
+    assert any((row["labels"][1:] == 7).any() for row in map(tiny.Sentences().__getitem__, range(15)))
+    found = []
+    for pad in (-100, tiny.PAD, 7):
+        ours = tiny.trainer(tmp_path, kind, name, facts={"pad": pad}, max_steps=2)
+        ours.train()
+        found.append((tiny.weights(ours), tiny.losses(ours), ours.loop.targets, ours.evaluate()["eval_ppl_total"]))
+    for weights, *numbers in found[1:]:
+        assert numbers == found[0][1:]
+        close(weights, found[0][0], atol=0, rtol=0)
+    with pytest.raises(UserError, match="unmasked_pad is not allowed with an objective: should be false; labels of padding are"):
+        ObjectiveTrainer(ours.model, ours.args, objective=build("agg", tiny.known(pad=7), unmasked_pad=True))
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "marian"])
@@ -186,11 +204,12 @@ def looped(name: str) -> dict[str, torch.Tensor]:
     """A plain loop in one micro-batch; decay as transformers has it, without biases and norms."""
     model, objective, text = tiny.model("gpt2", torch.float64), tiny.objective(name), tiny.Sentences()
     table = model.get_output_embeddings().weight
-    groups = [{"params": [table], "embedding": True, "weight_decay": 0.1}]
+    groups = [{"params": [table], "weight_decay": 0.1}]
     for decay in (0.1, 0.0):
         chosen = [value for value in model.parameters() if value is not table and (value.dim() > 1) == (decay > 0)]
-        groups.append({"params": chosen, "embedding": False, "weight_decay": decay})
-    optimizer, loop = objective.optimizer(groups, lr=0.01, betas=(0.9, 0.999), eps=1e-8), Loop(objective, table)
+        groups.append({"params": chosen, "weight_decay": decay})
+    loop = Loop(objective, table)
+    optimizer = loop.optimizer(groups, lr=0.01, betas=(0.9, 0.999), eps=1e-8)
     for update in range(6):
         rows = [text[16 * (update % 3) + number] for number in range(16)]
         ids, mask, labels = (

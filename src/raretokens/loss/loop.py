@@ -18,9 +18,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_map_only
 
+from raretokens.loss.facts import check_pad
 from raretokens.loss.objective import Objective, keep_frozen_rows
 from raretokens.loss.terms import PLAIN, Head
 
@@ -33,8 +35,11 @@ def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -
     Raises:
         ValueError: if a target is neither padding nor a type.
     """
+    check_pad(pad)
     parts = [part.reshape(-1) for part in targets]
     flat = torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
+    if flat.dtype == torch.bool or flat.is_floating_point():
+        raise ValueError(f"targets of {flat.dtype} are not allowed: ids, int64")
     flat = flat[flat != pad]
     if flat.numel() and not 0 <= int(flat.min()) <= int(flat.max()) < vocabulary:
         raise ValueError(
@@ -43,14 +48,27 @@ def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -
     return torch.bincount(flat, minlength=vocabulary)
 
 
+def matrix_of(embedding: Tensor | nn.Module) -> Tensor:
+    """Return an embedding matrix, which may be given as the module that contains it.
+
+    Raises:
+        TypeError: if there is no such matrix.
+    """
+    matrix = getattr(embedding, "weight", embedding)
+    if not isinstance(matrix, Tensor) or matrix.dim() != 2:
+        raise TypeError(f"embedding {type(embedding).__name__} is not allowed: a parameter N x d, nn.Embedding or nn.Linear")
+    return matrix
+
+
 class Loop:
     """Connection of an objective to a custom training loop.
 
     Args:
         objective: the objective, such as `build` returns.
-        embedding: the output embedding, N x d, one of the optimizer's parameters.
+        embedding: the output embedding, N x d, one of the optimizer's parameters; or its module, such as an nn.Linear, whose
+            bias then belongs to the head.
         head: bias, scale or soft-cap of the logits, if the logits are not hidden embedding^T alone.
-        input_embedding: the input embedding, if the embeddings are not tied.
+        input_embedding: the input embedding or its module, if the embeddings are not tied.
         accelerator: the Accelerator whose backward() is called, if any. It divides the loss by its accumulation steps, and
             `loss` compensates for that.
 
@@ -58,24 +76,32 @@ class Loop:
     effect, and a warning reports this.
 
     Raises:
-        ValueError: if the shapes of the objective's facts and the embedding differ.
+        ValueError: if the shapes of the objective's facts and the embedding differ, or the embedding is computed from weights.
     """
 
     def __init__(
         self,
         objective: Objective,
-        embedding: Tensor,
+        embedding: Tensor | nn.Module,
         *,
         head: Head = PLAIN,
-        input_embedding: Tensor | None = None,
+        input_embedding: Tensor | nn.Module | None = None,
         accelerator: Any = None,
     ) -> None:
+        if head.bias is None:
+            head = head._replace(bias=getattr(embedding, "bias", None))
+        embedding = matrix_of(embedding)
+        input_embedding = None if input_embedding is None else matrix_of(input_embedding)
         known = len(objective.facts.counts), objective.facts.width
         if tuple(embedding.shape) != known:
             raise ValueError(
                 f"the embedding matrix is {' x '.join(map(str, embedding.shape))}, its facts are of {known[0]} x {known[1]}"
             )
+        if not embedding.is_leaf:
+            raise ValueError("the embedding matrix is computed from other weights; should be one that an optimizer trains")
         self.objective, self.embedding, self.head, self.input_embedding = objective, embedding, head, input_embedding
+        self.in_step = False  # whether a step has begun and not ended
+        self._optimizers: list[Any] = []  # those that `optimizer` returned
         self.factor = 1 if accelerator is None else accelerator.gradient_accumulation_steps
         self.left = self.micro_batches = 0  # micro-batches of the step: without a loss so far, and all
         self.processes, self.targets = 1, 1
@@ -98,7 +124,8 @@ class Loop:
         """Return the objective's optimizer: AdamW, or a rule of its own for the embedding matrix.
 
         Args:
-            parameters: weights or parameter groups, as for torch optimizers, including the embedding matrix.
+            parameters: weights, their names and weights, or parameter groups, as for torch optimizers. They include the
+                embedding matrix.
             adam: lr, betas, eps, weight_decay.
 
         Raises:
@@ -109,6 +136,7 @@ class Loop:
         split, known = [], set[Tensor]()
         for group in groups:
             weights = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+            weights = [weight[1] if isinstance(weight, tuple) else weight for weight in weights]  # of named_parameters()
             if len(known | {*weights}) < len(known) + len(weights):  # each step would change them twice
                 raise ValueError("weights are given twice: model.parameters() includes the embedding of a model that contains it")
             known |= {*weights}
@@ -117,7 +145,8 @@ class Loop:
                 split += [{**group, "params": chosen, "embedding": is_embedding}] if chosen else []
         if not self.is_frozen and not any(group["embedding"] for group in split):
             raise ValueError("the embedding matrix is not among the optimizer's parameters")
-        return self.objective.optimizer(split, **adam)
+        self._optimizers.append(self.objective.optimizer(split, **adam))
+        return self._optimizers[-1]
 
     def begin(self, targets: Iterable[Tensor]) -> None:
         """Begin a training step. Every process must call this method, even without micro-batches.
@@ -125,8 +154,15 @@ class Loop:
         targets: targets of each micro-batch of this process, int64, with the padding id of the facts.
 
         Raises:
-            RuntimeError: if the losses of the step before had more or fewer targets than its `begin`.
+            RuntimeError: if the step before did not end with `step` or `stepping`, or its losses had more or fewer targets than
+                its `begin`.
         """
+        was_in_step, self.in_step = self.in_step, False
+        if was_in_step and self.left < self.micro_batches:
+            self.left = self.micro_batches = self.own_targets = 0
+            self.seen_targets = torch.zeros_like(self.seen_targets)
+            applies, drop = f"which applies {self.objective.name}", "call optimizer.zero_grad() in `with loop.stepping():`"
+            raise RuntimeError(f"the step before had losses but no loop.step(optimizer), {applies}; to drop a step, {drop}")
         given, seen = self.own_targets, int(self.seen_targets)  # read here, where a GPU has to wait for the counts anyway
         is_whole, self.own_targets, self.seen_targets = not self.left, 0, torch.zeros_like(self.seen_targets)
         if is_whole and seen != given:
@@ -140,6 +176,7 @@ class Loop:
             self.processes, targets_of_all = distributed.get_world_size(), int(counts.sum())
         self.targets = max(targets_of_all, 1)
         self.left = self.micro_batches = len(parts)
+        self.in_step = True
         self.objective.to(self.embedding.device)
         self.objective.begin_step(counts)
 
@@ -150,8 +187,11 @@ class Loop:
         averaged over processes, as torch's DistributedDataParallel does. The last micro-batch contains the objective's penalty.
 
         Raises:
-            RuntimeError: if `begin` got fewer micro-batches.
+            RuntimeError: if `begin` got fewer micro-batches, or gradients are disabled.
         """
+        if not torch.is_grad_enabled():
+            how = "divide the sum of objective.loss(hidden, embedding, targets, head=loop.head).nll by the number of targets"
+            raise RuntimeError(f"loop.loss is of training, and gradients are disabled; to evaluate, {how}")
         if not self.left:
             raise RuntimeError(f"begin(targets) was given the targets of {self.micro_batches} micro-batches; this is one more")
         self.left -= 1
@@ -178,17 +218,30 @@ class Loop:
         Frozen rows keep their values despite weight decay and momentum, and their gradients do not count in the clipped norm.
 
         Raises:
-            RuntimeError: if a micro-batch of `begin` had no loss.
+            RuntimeError: if the step was not begun, a micro-batch of `begin` had no loss, or the objective has an optimizer rule
+                and another optimizer takes the step.
         """
+        if not self.in_step:
+            raise RuntimeError("no step to end: loop.begin(targets) begins each step")
         if self.left:
             told = "begin() takes a list with the targets of each micro-batch"
             raise RuntimeError(f"{self.left} of the step's {self.micro_batches} micro-batches had no loss; {told}")
+        self.in_step = False
         with ExitStack() as kept:
+            kept.enter_context(register_optimizer_step_pre_hook(self._check_optimizer))
             for embedding in self._embeddings_with_frozen_rows():
                 kept.enter_context(keep_frozen_rows(self.objective, embedding))
             yield
         if not self.is_frozen:
             self.objective.end_step(self.embedding)
+
+    def _check_optimizer(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """Raise RuntimeError if an optimizer other than the objective's is about to change the embedding matrix."""
+        if self.is_frozen or not self.objective.changes_optimizer or any(optimizer is own for own in self._optimizers):
+            return
+        if any(weight is self.embedding for group in optimizer.param_groups for weight in group["params"]):
+            kind = type(optimizer).__name__
+            raise RuntimeError(f"{self.objective.name} is an optimizer rule, which this {kind} lacks: use loop.optimizer(...)")
 
     def _embeddings_with_frozen_rows(self) -> list[Tensor]:
         """Return the trained embeddings in which the objective freezes rows."""

@@ -32,6 +32,7 @@ from raretokens.objectives import rarity
 
 SPARE = 1.05  # ring capacity divided by the expected entries of an epoch, because steps differ
 LARGER = 1.25  # new capacity divided by the needed entries, when the ring must grow
+MAX_COUNT = 2**31 - 1  # of a type in one step, as the ring has 32 bits for it; the sum over a window may be larger
 
 
 class Window:
@@ -132,7 +133,7 @@ class Objective(objective.Objective):
         self.window = Window(facts)
         self.pending: tuple[Tensor, Tensor] | None = None
         ones = torch.ones(len(facts.counts), device=facts.counts.device)
-        self.register_buffer("appearances", torch.zeros_like(facts.counts, dtype=torch.int32))
+        self.register_buffer("appearances", torch.zeros_like(facts.counts, dtype=torch.int64))
         self.register_buffer("rare", torch.zeros_like(facts.rare))  # N: the rare types of this step
         self.register_buffer("special", facts.special, persistent=False)
         self.register_buffer("towards_nonrare", ones, persistent=False)  # N: A and B follow from the first two buffers
@@ -156,7 +157,10 @@ class Objective(objective.Objective):
 
     def _count(self, counts: Tensor) -> None:
         types, device = counts.nonzero().squeeze(1), self.appearances.device
-        pair = types.to(torch.int32), counts[types].to(torch.int32)
+        seen = counts[types]
+        if len(seen) and int(seen.max()) > MAX_COUNT:
+            raise ValueError(f"{int(seen.max())} targets of one type in a training step; allowed: {MAX_COUNT}")
+        pair = types.to(torch.int32), seen.to(torch.int32)
         entry = pair[0].to(device, non_blocking=True), pair[1].to(device, non_blocking=True)
         if not self.include_current:
             entry, self.pending = self.pending, entry

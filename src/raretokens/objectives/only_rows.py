@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from raretokens.errors import UserError
 from raretokens.loss import facts, objective
+from raretokens.loss.loop import matrix_of
 
 
 class OnlyRows(objective.Objective):
@@ -31,17 +32,18 @@ class OnlyRows(objective.Objective):
         return self.others
 
 
-def train_only_rows(embedding: Tensor, rows: Iterable[int] | Iterable[bool], *, pad: int = -100) -> OnlyRows:
+def train_only_rows(embedding: Tensor | nn.Module, rows: Iterable[int] | Iterable[bool], *, pad: int = -100) -> OnlyRows:
     """Return an objective that trains only some rows of the embeddings.
 
     Args:
-        embedding: the output embedding, N x d.
+        embedding: the output embedding, N x d, or its module.
         rows: ids of the rows to train, or a mask (N, bool) that is true for them.
         pad: target id of padding.
 
     Raises:
         UserError: if there are no rows, an id has no row, or `rows` are neither whole numbers nor such a mask.
     """
+    embedding = matrix_of(embedding)
     ids = _ids(rows, len(embedding))
     if not ids or ids[0] < 0 or ids[-1] >= len(embedding):
         given = f"{ids[0]}..{ids[-1]}" if ids else "none"

@@ -1,6 +1,7 @@
 """The Trainer of transformers with an objective as its loss."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ logger = logging.get_logger(__name__)
 class ObjectiveTrainer(Trainer):
     """A Trainer that minimises an objective, for a causal or sequence-to-sequence model with an output embedding.
 
-    Batches need `labels`, with -100 at positions without a target. The loss of a training step is the mean over its targets
-    in all micro-batches and processes. If the model's own loss includes a balancing loss of routers (output_router_logits),
+    Batches need `labels`, with -100 at positions without a target. Only these positions are padding. A label that equals the
+    padding id of the facts is a target, such as an end of text that also pads. The loss of a training step is the mean over its
+    targets in all micro-batches and processes. If the model's own loss includes a balancing loss of routers (output_router_logits),
     its mean over the micro-batches is added. A pass over an iterable dataset omits its last micro-batches if they are fewer
     than `gradient_accumulation_steps`. The objective controls counts, frozen rows, penalty, step end and optimizer, and each
     checkpoint contains its state. An input embedding that is not tied to the output embedding trains as any other weight.
@@ -54,6 +56,7 @@ class ObjectiveTrainer(Trainer):
         super().__init__(*arguments, **settings)
         self.model_accepts_loss_kwargs = True  # former name of loss_is_scaled_for_ga
         self.output = OutputEmbedding(self.model)
+        objective.facts = replace(objective.facts, pad=IGNORED)
         looked_up = getattr(self.output.model.get_input_embeddings(), "weight", None)
         self.loop = Loop(objective, self.output.weight, input_embedding=looked_up)  # Trainer has its own `objective`
         self.groups = group_of_types(objective.facts)
@@ -62,7 +65,7 @@ class ObjectiveTrainer(Trainer):
         self._objective_step, self._is_whole = ExitStack(), False
         self._evaluation_sums: list[Tensor] = []  # one per batch
         self._batch_sums: Tensor | None = None
-        self.add_callback(_AfterStep(self._objective_step))
+        self.add_callback(_AfterStep(self._objective_step, self.loop))
         for remark in objective.remarks():
             (logger.warning if remark.startswith("warning") else logger.info)(remark)
 
@@ -118,16 +121,14 @@ class ObjectiveTrainer(Trainer):
         return given, labels
 
     def _targets(self, labels: Tensor) -> Tensor:
-        """Return the targets at the first positions of the states (sequences x positions), with the padding id of the facts."""
-        targets = self.model_loss.targets(labels)
-        return targets.masked_fill(targets == IGNORED, self.loop.objective.facts.pad)
+        """Return the targets at the first positions of the states (sequences x positions)."""
+        return self.model_loss.targets(labels)
 
     # Evaluation: the negative log-likelihood of every target, by frequency group.
 
     def _evaluation_loss(self, states: Tensor, targets: Tensor) -> Tensor:
-        ignored, code = self.loop.objective.facts.pad, self.groups.to(targets.device)
-        nll = target_nll(self.output.head, states, self.output.weight, targets, ignored)
-        self._batch_sums = sum_by_group(nll, targets, ignored, code)
+        nll = target_nll(self.output.head, states, self.output.weight, targets, IGNORED)
+        self._batch_sums = sum_by_group(nll, targets, IGNORED, self.groups.to(targets.device))
         return (self._batch_sums[..., 0].sum() / self._batch_sums[..., 1].sum().clamp(min=1)).float()
 
     def prediction_step(
@@ -167,7 +168,7 @@ class ObjectiveTrainer(Trainer):
         return super().create_optimizer(*model)
 
     def _has_own_optimizer(self) -> bool:
-        return type(self.loop.objective).optimizer is not Objective.optimizer
+        return self.loop.objective.changes_optimizer
 
     def log(self, logs: dict[str, float], *arguments: Any) -> None:
         super().log({**logs, **(read_numbers(self.loop.objective.report()) if "loss" in logs else {})}, *arguments)
@@ -190,8 +191,13 @@ class ObjectiveTrainer(Trainer):
 class _AfterStep(TrainerCallback):
     """End the step of the objective after each optimizer step."""
 
-    def __init__(self, objective_step: ExitStack) -> None:
-        self.objective_step = objective_step
+    def __init__(self, objective_step: ExitStack, loop: Loop) -> None:
+        self.objective_step, self.loop = objective_step, loop
+
+    def on_train_begin(self, *_arguments: Any, **_settings: Any) -> None:
+        """Drop a step of an interrupted training."""
+        self.objective_step.pop_all()
+        self.loop.in_step = False
 
     def on_optimizer_step(self, *_arguments: Any, **_settings: Any) -> None:
         self.objective_step.close()
@@ -210,6 +216,7 @@ def _check_settings(trainer: Trainer, has_own_optimizer: bool) -> None:
     """Raise UserError for the first setting that is incompatible with an objective."""
     arguments = trainer.args
     refused = {
+        "unmasked_pad": (getattr(trainer.loop.objective, "unmasked_pad", False), "false; labels of padding are -100"),
         "label_smoothing_factor": (arguments.label_smoothing_factor != 0, "0; smoothing is the facts' label_smoothing"),
         "compute_loss_func": (trainer.compute_loss_func is not None, "none; the loss is the objective's"),
         "model_init": (trainer.model_init is not None, "none; an objective remembers the training of one model"),
