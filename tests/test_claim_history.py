@@ -80,6 +80,15 @@ def test_a_changed_bound_of_a_precondition_changes_each_claim_that_needs_it(decl
     assert {row[:2] for row in fields(declared.replaced(preconditions=bound))} == expected
 
 
+def test_another_setting_changes_each_claim_of_its_task(declared):
+    name, setting = next(
+        (name, one) for name, one in declared.settings.items() if one.task == "nmt" and one.is_like_the_paper
+    )
+    worse = declared.settings | {name: setting.replaced(is_like_the_paper=False)}
+    expected = {(name, "settings") for name, claim in declared.claims.items() if claim.task == "nmt"}
+    assert {row[:2] for row in fields(declared.replaced(settings=worse))} == expected
+
+
 def test_explanations_may_change(declared):
     assert not unrecorded(changed(declared, why="Another reason.", but="Another caveat.", unreported="another"))
 

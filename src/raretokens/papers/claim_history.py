@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from datetime import date
+from operator import itemgetter
 
 from raretokens import csv_files
 from raretokens.errors import exit_on_error
@@ -57,10 +58,19 @@ def _condition(name: str, condition: Precondition) -> str:
     return f"{name} {json.dumps(bounds)}".replace('"', "")
 
 
+def _settings(declared: Declarations, task: str) -> str:
+    """Return the settings of a task in the order in which a claim is judged in one of them."""
+    named = [(not one.is_like_the_paper, name) for name, one in declared.settings.items() if one.task == task]
+    return "; ".join(
+        f"{name} (not like the paper)" if last else name for last, name in sorted(named, key=itemgetter(0))
+    )
+
+
 def fields_of(declared: Declarations) -> dict[str, Fields]:
     """Return what each claim tests. Its explanations (`why`, `but`, `unreported`) are left out."""
     return {
         name: {field: text(claim) for field, text in TESTED.items()}
+        | {"settings": _settings(declared, claim.task)}
         | {"needs": "; ".join(_condition(need, declared.preconditions[need]) for need in claim.needs)}
         for name, claim in declared.claims.items()
     }
@@ -84,8 +94,8 @@ def unrecorded(declared: Declarations) -> list[Fields]:
         shared = {"claim": name, "date": str(date.today()), "digest": digest(after)}
         if not (before and after):  # a claim that is new or removed has one row
             before, after = ({"claim": fields.get("statement", "")} for fields in (before, after))
-        changed = [field for field in after if after[field] != before[field]]
-        rows += [shared | {"field": field, "before": before[field], "after": after[field]} for field in changed]
+        changed = [field for field in after if after[field] != before.get(field, "")]
+        rows += [shared | {"field": field, "before": before.get(field, ""), "after": after[field]} for field in changed]
     return rows
 
 
