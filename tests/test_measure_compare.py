@@ -1,6 +1,7 @@
 """Comparison of two embeddings: paired intervals, the verdict in words, the summary and the progress bar."""
 
 import io
+import json
 from zlib import crc32
 
 import numpy as np
@@ -16,7 +17,7 @@ from raretokens.tools.measure.comparison import compare
 from raretokens.tools.measure.measurement import Options, measure_embedding
 from raretokens.tools.measure.model import distinct_names, load_model
 from raretokens.tools.measure.notes import progress
-from raretokens.tools.measure.output import summary
+from raretokens.tools.measure.output import difference_lines, summary, write
 from raretokens.tools.measure.row_bootstrap import row_replicates
 from raretokens.tools.measure.row_order import arrange_rows
 
@@ -51,6 +52,31 @@ def test_cosines_have_paired_intervals_and_a_verdict(tmp_path):
     width = {path: np.ptp(np.quantile(values, (0.025, 0.975))) for path, values in second.bootstrap.items()}
     one = next(one for one in paired.differences if one.path == "mean_cosine")
     assert one.high - one.low < 0.1 * width["mean_cosine"]  # of differences, since both have the same types
+
+
+def test_where_isotropy_depends_on_the_length_of_rows_both_values_are_noted(tmp_path):
+    """Long rows have a low I(W), and rows near zero a high one, with the same directions."""
+    random = np.random.default_rng(5)
+    rows, words = random.standard_normal((ROWS, WIDTH)), np.array([f"w{id}" for id in range(ROWS)])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    cone = rows + 0.7 * np.eye(WIDTH)[0]
+    unit, long = measured(tmp_path, "unit", rows, words), measured(tmp_path, "long", 30 * rows, words)
+    short = measured(tmp_path, "short", 0.01 * cone, words)
+    assert not any("their length" in note for note in unit.notes)
+    (note,) = (note for note in long.notes if "their length" in note)
+    assert note.startswith("matrix embedding: I(W) of all, frequent, medium, rare rows depends on their length: ")
+    both = [long.metrics[metric][0]["total"] for metric in ("isotropy", "isotropy_unit_rms")]
+    assert f"for all rows it is {both[0]:.3g} at their RMS length of 30, and {both[1]:.3g} at unit RMS length" in note
+    assert both[1] == pytest.approx(unit.metrics["isotropy_unit_rms"][0]["total"], rel=1e-5)
+    assert any("their length" in note for note in short.notes)
+    longer, shorter = compare([unit, long])[0].notes[0], compare([unit, short])[0].notes[0]
+    assert longer.startswith("The difference in I(W) of all rows depends on their length: -0.9")
+    assert longer.endswith("at unit RMS length.") and " +0.0" in shorter and ", and -0." in shorter
+    text = "\n".join(difference_lines(compare([unit, long])))
+    assert longer in text and "isotropy_unit_rms.total" in text
+    write([unit, long], tmp_path / "page", compare([unit, long]))
+    assert all(longer in (tmp_path / "page" / name).read_text() for name in ("index.html", "measure.md"))
+    assert note in json.loads((tmp_path / "page/measure.json").read_text())[1]["notes"]
 
 
 @pytest.mark.parametrize("zeros", [0, ROWS // 2])
@@ -137,10 +163,11 @@ def test_a_summary_has_ten_lines_and_the_numbers_of_the_measurement(tmp_path):
     random = np.random.default_rng(4)
     one = measured(tmp_path, "x", random.standard_normal((ROWS, WIDTH)), np.array([f"w{id}" for id in range(ROWS)]))
     lines = summary(one)
-    assert len(lines) <= 11 and lines[0] == f"x: {ROWS} rows x {WIDTH}, float32"
-    (isotropy,) = (line.split() for line in lines if "I(W)" in line)
-    expected = [one.metrics["isotropy"][0][group] for group in ("total", "freq", "med", "rare")]
-    assert list(map(float, isotropy[1:])) == pytest.approx(expected, rel=1e-3)
+    assert len(lines) <= 12 and lines[0] == f"x: {ROWS} rows x {WIDTH}, float32"
+    for label, metric in (("I(W) ", "isotropy"), ("I(W), unit length", "isotropy_unit_rms")):
+        (isotropy,) = (line.split() for line in lines if line.startswith(f"  {label}"))
+        expected = [one.metrics[metric][0][group] for group in ("total", "freq", "med", "rare")]
+        assert list(map(float, isotropy[-4:])) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

@@ -7,6 +7,7 @@ import numpy as np
 
 from raretokens.evaluation.score_files import Metrics, flatten
 from raretokens.tools.measure.measurement import Measurement
+from raretokens.tools.measure.row_length import MAX_DIFFERENCE, NAMES, RAW, UNIT
 
 GROUPS = {"freq": "frequent", "med": "medium", "rare": "rare"}
 
@@ -24,6 +25,11 @@ class Difference(NamedTuple):
     def value(self) -> float:
         return self.second - self.first
 
+    @property
+    def is_beyond_chance(self) -> bool:
+        """Whether the difference has an interval, and the interval excludes 0."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
 
 class Comparison(NamedTuple):
     """Two embeddings with the differences of their metrics."""
@@ -39,7 +45,7 @@ class Comparison(NamedTuple):
         total = by_path.get("mean_cosine")
         if total is None or total.low is None or total.high is None:
             return f"No interval says whether {self.second} is more isotropic than {self.first}."
-        if total.low <= 0 <= total.high:
+        if not total.is_beyond_chance:
             return f"{self.second} and {self.first} do not differ in mean cosine beyond chance."
         is_lower = total.high < 0
         paths = {name: f"cosine.mean.{group}" for group, name in GROUPS.items()}
@@ -49,6 +55,24 @@ class Comparison(NamedTuple):
             return verdict + "."
         most = (min if is_lower else max)(changes, key=changes.__getitem__)
         return f"{verdict}; {most} rows {'gain' if is_lower else 'lose'} most."
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for each group in which the difference in I(W) depends on the length of rows.
+
+        The difference and that at unit RMS length then differ by more than MAX_DIFFERENCE, or have opposite signs although the
+        first is beyond chance.
+        """
+        by_path, found = {one.path: one for one in self.differences}, []
+        for group, name in NAMES.items():
+            raw, at_unit = by_path.get(f"{RAW}.{group}"), by_path.get(f"{UNIT}.{group}")
+            if raw is None or at_unit is None:
+                continue
+            is_opposite = raw.is_beyond_chance and raw.value * at_unit.value < 0
+            if is_opposite or abs(raw.value - at_unit.value) > MAX_DIFFERENCE:
+                change = f"{raw.value:+.3g}, and {at_unit.value:+.3g} at unit RMS length"
+                found.append(f"The difference in I(W) of {name} rows depends on their length: {change}.")
+        return found
 
 
 def compare(measurements: Sequence[Measurement]) -> list[Comparison]:

@@ -20,6 +20,7 @@ from raretokens.tools.measure.candidates import find_candidates
 from raretokens.tools.measure.embeddings import MATRIX, TIED
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Notes, Report
+from raretokens.tools.measure.row_length import length_note
 from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows
 from raretokens.tools.measure.texts import Texts, count_tokens, estimate_counts, has_windows_line_ends, read_ids
 from raretokens.tools.measure.word_similarity import measure_similarity
@@ -186,6 +187,8 @@ def measure_embedding(
             one.bootstrap = row_bootstrap.row_replicates(matrix, groups, arrangement.vocabulary.tokens)
     suffix = (f"|{origin}" if origin else "") + stored.signature_suffix
     one.metrics = _drop_missing({path: (value, how + suffix) for path, (value, how) in metrics.items()}, notes)
+    if note := length_note(one.metrics):
+        notes.append(f"{role} embedding: {note}")
     return one
 
 

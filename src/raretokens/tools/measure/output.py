@@ -22,12 +22,13 @@ from raretokens.tools.measure.measurement import Measurement
 
 MAX_ROWS = 50  # candidates on the page and in Markdown; the JSON has all
 HEADLINES = (
-    "isotropy.total", "isotropy.rare", "mean_cosine", "rare_freq_cosine", "effective_rank.total", "ppl.total", "ppl.rare",
-    "uniq.total", "uniq.rare", "norm_by_frequency.pearson",
+    "isotropy.total", "isotropy_unit_rms.total", "isotropy.rare", "isotropy_unit_rms.rare", "mean_cosine", "rare_freq_cosine",
+    "effective_rank.total", "ppl.total", "ppl.rare", "uniq.total", "uniq.rare", "norm_by_frequency.pearson",
 )  # fmt: skip
 SUMMARY = {
-    "isotropy": "I(W)", "cosine.mean": "mean cosine", "norm_by_frequency": "mean length", "effective_rank": "effective rank",
-    "iso_score": "IsoScore", "frequency_probe.accuracy": "frequency probe, %", "ppl": "perplexity", "uniq": "Uniq",
+    "isotropy": "I(W)", "isotropy_unit_rms": "I(W), unit length", "cosine.mean": "mean cosine",
+    "norm_by_frequency": "mean length", "effective_rank": "effective rank", "iso_score": "IsoScore",
+    "frequency_probe.accuracy": "frequency probe, %", "ppl": "perplexity", "uniq": "Uniq",
 }  # fmt: skip
 COLUMN_NAMES = {"total": "all", **comparison.GROUPS}
 TITLES = {
@@ -103,7 +104,7 @@ def difference_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Yield the verdict on each comparison, and a line for each difference."""
     for one in comparisons:
         yield f"{one.second} minus {one.first}"
-        yield one.verdict
+        yield from (one.verdict, *one.notes)
         for found in one.differences:
             yield f"  {found.path:32} {to_text(found.value):>12}  {interval_text(found)}".rstrip()
 
