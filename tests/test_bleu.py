@@ -94,6 +94,18 @@ def test_chrf_by_hand():
     assert signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
 
 
+@pytest.mark.parametrize(
+    ("code", "others"),
+    {"fr": ("FR", "fr_FR", "fr-CA", "fra", "fre"), "en": ("EN", "en_US", "eng"), "de": ("DEU", "ger_AT"), "xx": ("XX",)}.items(),
+)
+def test_codes_of_one_language_give_one_score(code, others):
+    truth = ["l'homme n'a pas vu l'eau d'aujourd'hui .", "Mr. Dupont's dog et Mme. Durand l'ont dit, p. ex. hier."]
+    system = ["l'homme n'a pas bu l'eau d'aujourd'hui .", "Mr. Dupont's cat et Mme. Martin l'ont dit, p. ex. hier."]
+    right = tokenised_bleu(system, truth, Tokens(code))
+    assert f"tok:moses-{code}|" in right[1]
+    assert [tokenised_bleu(system, truth, Tokens(other)) for other in others] == [right] * len(others)
+
+
 @pytest.mark.parametrize("language", ["zh", "zh-CN", "ZH_tw", "cmn", "zho"])
 def test_bleu_uses_the_tokenizer_that_sacrebleu_has_for_the_language(language):
     system, truth = ["我喜欢吃苹果，可是不喜欢香蕉。"], ["我喜欢吃苹果，但是不喜欢香蕉。"]

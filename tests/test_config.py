@@ -34,6 +34,18 @@ def test_the_parameters_of_every_scale_are_valid(folder):
     load(ROOT / folder / "params.yaml")
 
 
+@pytest.mark.parametrize("code", ["en", "EN", "en_US", "en-GB", "eng", "ENG"])
+def test_every_code_of_english_gives_the_jobs_of_english(tmp_path, code):
+    """Word similarity is measured for English alone."""
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree["corpora"]["lm"] |= {"corpus": "own", "languages": {"text": code}}
+    tree["own"] = {f"lm-{split}": "text" for split in ("train", "valid", "test")}
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    jobs = {(stage, name): job for stage, name, job in all_jobs(load(path))}
+    assert jobs["prepare", "lm"].languages == {"text": "en"} and jobs["score-lm", "mle"].english
+
+
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
 def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
     """`dvc exp run -S` writes the whole file anew: in another form than DVC's it would come back as hundreds of changed lines."""

@@ -255,6 +255,40 @@ def test_a_corpus_of_ones_own():
     assert read("new.target") == ["a b c", "d"] and counts()["splits"]["test"]["lines"] == 2
 
 
+ENGLISH = "The weather is very good today so we want to walk in the park ."
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["今天天气很好，所以我们想去公园散步。", "今天 天气 很 好 ， 所以 我们 想 去 公园 散步 。 ",
+     "今日はとても天気がいいので、公園を散歩したいです。",
+     "วันนี้อากาศดีมากเราจึงอยากไปเดินเล่นในสวนสาธารณะ", "오늘은 날씨가 아주 좋아서 공원을 산책하고 싶습니다. "],
+)  # fmt: skip
+@pytest.mark.parametrize("repeats", [1, 10])
+def test_sound_pairs_with_a_script_without_spaces_stay(other, repeats):
+    sides = [" ".join([ENGLISH] * repeats) + "\n", other * repeats + "\n"]
+    for source, target in (sides, sides[::-1]):
+        keys = [f"nmt_{split}_{side}" for split in ("train", "valid", "test") for side in ("source", "target")]
+        own(**dict(zip(keys, (source, target) * 3, strict=True)))
+        prepare("bitext", "own", RAW, OUT)
+        assert counts()["splits"]["train"]["lines"] == 1
+
+
+def test_every_dropped_line_is_reported_with_its_reason(capsys):
+    keys = [f"nmt_{split}_{side}" for split in ("train", "valid", "test") for side in ("source", "target")]
+    sides = ("a b\na" + " a" * 10 + "\n" + "a " * 260 + "\n" + "字" * 60 + "\n\n", "c d\nc\n" + "c " * 260 + "\nc\n\n")
+    own(**dict(zip(keys, [*sides, "a\n", "b\n", "a\n\n", "b\n\n"], strict=True)))
+    prepare("bitext", "own", RAW, OUT)
+    reasons = "empty: 1, longer than 250 words: 1, length ratio above 9: 2"
+    expected = [f"train: 4 of 5 lines are left out ({reasons})", "test: 1 of 2 lines are left out (empty: 1)"]
+    assert capsys.readouterr().out.splitlines() == [f"prepare out: {line}" for line in expected]
+
+
+def test_a_folder_is_no_file_of_ones_own():
+    with pytest.raises(UserError, match=r"^own.lm-train: \.: is no file; allowed: a plain-text file$"):
+        take("lm-train", Path(), RAW / "own/lm-train")
+
+
 @pytest.mark.parametrize(
     ("key", "content", "said"),
     [

@@ -142,6 +142,14 @@ def test_pairs_of_unlike_lengths_are_left_out_of_training_and_validation(tmp_pat
     assert vocabulary.target_counts.tolist() == [targets[i] for i in range(len(vocabulary))]
 
 
+def test_left_out_pairs_are_printed_and_none_left_names_the_keys(tmp_path, capsys):
+    joint(tmp_path / "some", longest=30)
+    expected = "encode: train: 1 of 252 pairs are left out (longer than 30 pieces: 1)"
+    assert expected in capsys.readouterr().out.splitlines()
+    with pytest.raises(UserError, match=r"^vocabulary.longest, vocabulary.ratio: all 252 pairs of train are left out \(longer"):
+        joint(tmp_path / "none", longest=1)
+
+
 def test_a_merge_is_learnt_where_it_occurs_twice(tmp_path):
     write(tmp_path / "text", ["ab ab cd"])
     assert BPE.learn([tmp_path / "text"], 1, tmp_path / "one.json").encode(["ab"]) != [[]]

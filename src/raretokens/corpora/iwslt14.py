@@ -35,7 +35,7 @@ class Part:
     def reasons(self) -> list[str]:
         return [*CLEAN.reasons(), self.other]
 
-    def __call__(self, source: int, target: int) -> str | None:
+    def __call__(self, source: str, target: str) -> str | None:
         if reason := CLEAN(source, target):
             return reason
         self.number += 1

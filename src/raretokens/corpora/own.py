@@ -7,6 +7,7 @@ from pathlib import Path
 from raretokens.corpora.splits import LongestAndRatio, lines, pairs
 from raretokens.errors import UserError
 from raretokens.files import atomic_write
+from raretokens.languages import estimated_words
 
 SERVES = {"text": ("own",), "bitext": ("own",)}
 LANGUAGES = {"text": "own", "source": "own", "target": "own"}
@@ -19,10 +20,11 @@ def take(name: str, file: Path, into: Path) -> None:
     """Check a file listed under `own` and copy it without a byte-order mark.
 
     Raises:
-        UserError: The file is missing, has no text, is not UTF-8 or contains NUL.
+        UserError: The file is missing or a folder, has no text, is not UTF-8 or contains NUL.
     """
     if not file.is_file():
-        raise UserError(f"own.{name}: {file}: no such file")
+        what = "is no file" if file.exists() else "no such file"
+        raise UserError(f"own.{name}: {file}: {what}; allowed: a plain-text file")
     with atomic_write(into) as part:
         if not _copy_text(file, part, f"own.{name}: {file}"):
             raise UserError(f"own.{name}: {file}: no text in it")
@@ -55,7 +57,7 @@ def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
 
 
 def filters() -> dict[str, LongestAndRatio]:
-    return {"train": LongestAndRatio(longest=250, ratio=9.0)}
+    return {"train": LongestAndRatio(longest=250, ratio=9.0, words=estimated_words)}
 
 
 def has_test(raw: Path, name: str) -> bool:

@@ -104,7 +104,17 @@ def prepare(
             if kind in ("text", "bitext") and (raw / model).is_dir():
                 shutil.copytree(raw / model, folder / model)
         sides = {side: module.LANGUAGES[side] for side in SIDES[kind]} | dict(languages)
+        _report_dropped(out.name, splits)
         write_counts(folder, corpus, sides, splits, getattr(module, "BLEU", None) if kind == "bitext" else None)
+
+
+def _report_dropped(name: str, splits: Mapping[str, dict]) -> None:
+    """Print a line for each split that lost lines, with the reasons."""
+    for split, row in splits.items():
+        if dropped := {reason: count for reason, count in row["dropped"].items() if count}:
+            lost = sum(dropped.values())
+            reasons = ", ".join(f"{reason}: {count:,}" for reason, count in dropped.items())
+            print(f"prepare {name}: {split}: {lost:,} of {lost + row['lines']:,} lines are left out ({reasons})", flush=True)
 
 
 def _corpus_module(kind: str, corpus: str, key: str) -> ModuleType:

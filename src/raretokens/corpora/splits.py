@@ -4,7 +4,7 @@ import json
 import shutil
 import tarfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,25 +24,35 @@ class Filter(Protocol):
     def reasons(self) -> list[str]:
         """Return all possible reasons for dropping a pair."""
 
-    def __call__(self, source: int, target: int) -> str | None:
-        """Return the reason for dropping a pair, or None to keep it; source, target: words separated by white space."""
+    def __call__(self, source: str, target: str) -> str | None:
+        """Return the reason for dropping a pair, or None to keep it."""
+
+
+def count_words(text: str) -> int:
+    """Count the words that white space separates."""
+    return len(text.split())
 
 
 @dataclass(frozen=True)
 class LongestAndRatio:
-    """Filter by maximum words of a side and maximum length ratio (longer / shorter), like Moses' clean-corpus-n."""
+    """Filter by maximum words of a side and maximum length ratio (longer / shorter), like Moses' clean-corpus-n.
+
+    words: Return the number of words of a side.
+    """
 
     longest: int
     ratio: float
+    words: Callable[[str], int] = count_words
 
     def reasons(self) -> list[str]:
         return [f"longer than {self.longest} words", f"length ratio above {self.ratio:g}"]
 
-    def __call__(self, source: int, target: int) -> str | None:
+    def __call__(self, source: str, target: str) -> str | None:
         longer, ratio = self.reasons()
-        if max(source, target) > self.longest:
+        shortest, longest = sorted(map(self.words, (source, target)))
+        if longest > self.longest:
             return longer
-        return ratio if max(source, target) > self.ratio * min(source, target) else None
+        return ratio if longest > self.ratio * shortest else None
 
 
 def require_file(file: Path) -> Path:
@@ -163,10 +173,10 @@ def write_pairs(out: Path, split: str, bitext: Iterable[Pair], drop: Filter | No
 def _judge(source: str | None, target: str | None, drop: Filter | None) -> tuple[str | None, tuple[int, int]]:
     if source is None or target is None:
         return "no partner", (0, 0)
-    lengths = len(source.split()), len(target.split())
+    lengths = count_words(source), count_words(target)
     if not all(lengths):
         return "empty", lengths
-    return (drop(*lengths) if drop else None), lengths
+    return (drop(source, target) if drop else None), lengths
 
 
 def write_documents(out: Path, split: str, documents: Iterable[Document]) -> dict:

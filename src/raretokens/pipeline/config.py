@@ -7,10 +7,11 @@ from pydantic import create_model
 
 from raretokens import tasks
 from raretokens.errors import UserError
+from raretokens.languages import two_letters
 from raretokens.paths import PARAMETERS
 from raretokens.pipeline.checks import mistakes
 from raretokens.schema import Strict
-from raretokens.tasks.parameters import Line, Name, Parameters, TaskSettings
+from raretokens.tasks.parameters import Line, Name, Parameters, PreparedCorpus, TaskSettings
 from raretokens.yaml_files import checked, read_yaml
 
 
@@ -27,7 +28,12 @@ def load(path: Path = PARAMETERS) -> Parameters:
     lines = [f"{path}: {line}" for line in dict.fromkeys(mistakes(parameters))]
     if lines:
         raise UserError("\n".join(lines))
-    return parameters
+    return parameters.replaced(corpora={name: _with_languages(corpus) for name, corpus in parameters.corpora.items()})
+
+
+def _with_languages(corpus: PreparedCorpus) -> PreparedCorpus:
+    """Return the corpus with its language codes in the one form that all stages compare."""
+    return corpus.replaced(languages={side: two_letters(code) for side, code in corpus.languages.items()})
 
 
 @cache

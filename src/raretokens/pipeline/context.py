@@ -92,15 +92,17 @@ def training(job: "TrainJob", train: "Callable[[Execution, Observer], None]") ->
     """Train with the launcher of this machine, print progress, and record the time.
 
     Raises:
-        UserError: memory or disk does not suffice.
+        UserError: memory or disk does not suffice, or `block` leaves out all sentence pairs.
     """
     from raretokens.pipeline.machine.settings import launch
 
     settings = machine()
     launch(settings.launch)
+    from raretokens.pipeline import left_out
     from raretokens.pipeline.machine.monitor import Monitor
     from raretokens.pipeline.planning import refusal
 
     refusal.check(job)
+    left_out.check(job)
     with Monitor(job, settings) as observer:
         train(settings.execution(job.training.steps), observer)

@@ -120,6 +120,15 @@ class PairFilter:
                 self.dropped[reason] += int(pairs.sum())
         return ~(long | uneven)
 
+    def report(self, split: str, kept: int) -> None:
+        """Print how many pairs of a split are left out. Raises UserError if none is left."""
+        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in self.dropped.items() if count)
+        lost = sum(self.dropped.values())
+        if lost and not kept:
+            raise UserError(f"vocabulary.longest, vocabulary.ratio: all {lost:,} pairs of {split} are left out ({reasons})")
+        if lost:
+            print(f"encode: {split}: {lost:,} of {lost + kept:,} pairs are left out ({reasons})", flush=True)
+
 
 def _encode_split(
     model: SubwordModel, files: Sequence[Path], path: Path, keep: PairFilter | None, trip: RoundTrip | None
@@ -142,6 +151,8 @@ def _encode_split(
             if sides > 1:
                 counts[1] += np.bincount(ids[np.repeat(last, lengths)], minlength=end + 1)
             tokens, lines = tokens + len(ids), lines + len(lengths) // sides
+    if keep:
+        keep.report(path.stem, lines)
     facts = {"tokens": tokens, "lines": lines}
     return facts | ({"dropped": keep.dropped} if keep else {}), counts[[0, int(sides > 1)], :end]
 

@@ -11,23 +11,18 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.metrics.base import Metric, Score
 
 from raretokens.errors import UserError
+from raretokens.languages import UNSPACED, two_letters
 
 TOKENISED = {"tokenize": "none", "smooth_method": "none"}  # sacreBLEU options for text that is already tokenised
 RESAMPLES = 1000  # bootstrap resamples, sacreBLEU's default
-# Three-letter codes (ISO 639) of languages with a tokenizer in sacreBLEU, which accepts two-letter codes only.
-TWO_LETTERS = {"zho": "zh", "chi": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
 LETTERS = regex.compile(r"\p{L}")
-# Letters of scripts without blanks between words. Hangul is excluded because Korean separates words by blanks.
-UNSPACED = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}&&\p{L}]", regex.V1
-)
 
 
 @dataclass(frozen=True)
 class Tokens:
     """Tokenization of plain text before BLEU. The defaults are those of WMT14.
 
-    language: A code such as `de`, `zh-CN` or `jpn`. The rules of English apply to unknown codes.
+    language: A code such as `de`, `zh_CN` or `jpn`. The rules of English apply to unknown codes.
     """
 
     language: str
@@ -38,12 +33,6 @@ class Tokens:
     def sacrebleu(self) -> dict[str, str]:
         """Options of sacreBLEU, which selects its tokenizer for the language, or 13a where it has none."""
         return {"trg_lang": two_letters(self.language)}
-
-
-def two_letters(language: str) -> str:
-    """Return a language code without region, in two letters where sacreBLEU has a tokenizer for the language."""
-    code = re.split("[-_]", language.lower())[0]
-    return TWO_LETTERS.get(code, code)
 
 
 def language_tokenizer(language: str) -> BLEU | None:
@@ -95,7 +84,7 @@ def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], how: To
     if own := language_tokenizer(how.language):
         return score, f"nrefs:1|case:{how.case}|tok:sacrebleu-{own.tokenizer_signature}|smooth:none"
     version = sacremoses.__version__
-    tokens = f"case:{how.case}|tok:moses-{how.language}|compounds:{how.compounds}"
+    tokens = f"case:{how.case}|tok:moses-{two_letters(how.language)}|compounds:{how.compounds}"
     return score, f"nrefs:1|{tokens}|smooth:none|sacremoses:{version}"
 
 
@@ -129,7 +118,7 @@ def split_tokens(text: Sequence[str], how: Tokens) -> list[str]:
     if metric := language_tokenizer(how.language):
         lines = map(metric.tokenizer, text)
         return [line.lower() if how.case == "lower" else line for line in lines]
-    moses = sacremoses.MosesTokenizer(lang=how.language)
+    moses = sacremoses.MosesTokenizer(lang=two_letters(how.language))
     return [_tokenise(moses, line, how) for line in text]
 
 
