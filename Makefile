@@ -44,11 +44,14 @@ readme: environment ## make the pages anew that show what reports say
 	python -m raretokens scales docs
 	for text in README.md docs/benchmarks.md docs/gpus.md docs/glossary.md docs/reproducibility.md docs/studies.md docs/reliability.md docs/declarations.md docs/changes-after-results.md; do python -m raretokens readme $$text || exit; done
 
-# Where there is no git repository (a ZIP of this one, no git), DVC does without: all but experiments and comparisons works.
+# Where git does not work (a ZIP of the repository, no git, another owner), DVC does without until it does: all but experiments and
+# comparisons works.
 environment: ## set up .venv
 	@./environment.sh
-	@git rev-parse --git-dir >/dev/null 2>&1 || for project in . scales/*; do \
-		(cd $$project && grep -qs no_scm .dvc/config.local || dvc config --local core.no_scm true); done
+	@if reason=$$(git rev-parse --git-dir 2>&1 >/dev/null); then value=--unset; else value=true; \
+		[ ! -e .git ] || echo "environment: DVC does without git until git works here:" $$reason >&2; fi; \
+	for project in . scales/*; do (cd $$project; has=$$(grep -s no_scm .dvc/config.local); case $$value$$has in \
+		true) dvc config --local core.no_scm true ;; --unset?*) dvc config --local --unset core.no_scm ;; esac); done
 
 lint: ## look for what ruff finds
 	ruff check .

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from raretokens.errors import UserError
-from raretokens.pipeline.context import check_folder
+from raretokens.pipeline.context import check_folder, git
 
 ROOT = Path(__file__).parents[1]
 # What environment.sh calls. `-m venv` makes an environment whose scripts name it by its path, as the real one does.
@@ -133,6 +133,32 @@ def test_settings_of_the_caller_stop_nothing(checkout, monkeypatch, name, value)
     monkeypatch.setenv(name, value)
     made(checkout)
     assert made(checkout) == ("", "", [])
+
+
+def test_dvc_does_without_git_only_as_long_as_git_does_not_work(tmp_path, monkeypatch):
+    """git refuses a repository of another owner; it has a variable for tests of that."""
+    for name in ("Makefile", ".dvc/config", "scales/small/.dvc/config"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    script(tmp_path / "environment.sh", "#!/bin/sh\n")
+    monkeypatch.setenv("PATH", f"{ROOT}/.venv/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    local = [tmp_path / folder / ".dvc/config.local" for folder in (".", "scales/small")]
+
+    def environment() -> tuple[str, list[bool]]:
+        done = subprocess.run(["make", "-s", "environment"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stderr, [file.exists() and "no_scm = true" in file.read_text() for file in local]
+
+    assert environment() == ("", [True, True])  # no repository, as in a ZIP
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    assert environment() == ("", [False, False])
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    said, without = environment()
+    assert said.startswith("environment: DVC does without git until git works here: fatal: detected dubious ownership in ")
+    assert said.count("\n") == 1 and "safe.directory" in said and without == [True, True]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="^git status: fatal: detected dubious ownership .* --add safe.directory"):
+        git("status")
 
 
 @pytest.mark.parametrize("name", ["run", "cluster", "parallel"])

@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,21 +25,26 @@ def root() -> Path:
 
 
 def revision() -> str | None:
-    """Return the commit, with suffix -dirty if code or parameters of a run are modified; None outside a git repository."""
+    """Return the commit, with suffix -dirty if code or parameters of a run are modified; None outside a git repository.
+
+    In a repository where git does not work, print git's message and return None.
+    """
     try:
         return git("describe", "--always") + ("-dirty" if git("status", "--porcelain", "--", *CODE) else "")
-    except UserError:
+    except UserError as error:
+        if (root() / ".git").exists():
+            print(f"no revision is recorded: {error}", file=sys.stderr, flush=True)
         return None
 
 
 def git(*command: str) -> str:
-    """Return the output of a git command. Raises UserError with git's last line if it fails."""
+    """Return the output of a git command. Raises UserError with git's message in one line if it fails."""
     try:
         done = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise UserError("git is not installed") from None
     if done.returncode:
-        raise UserError(f"git {shlex.join(command)}: {''.join(done.stderr.strip().splitlines()[-1:])}")
+        raise UserError(f"git {shlex.join(command)}: {' '.join(done.stderr.split())}")
     return done.stdout.strip()
 
 
