@@ -22,6 +22,7 @@ from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.effects import to_additive
 from raretokens.evidence.intervals import FEWEST_SEEDS, LEVEL
 from raretokens.evidence.scores import MLE, AllScores, Scores
+from raretokens.evidence.settings import nearest
 from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, judge
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations
@@ -44,6 +45,7 @@ def with_seeds(claim: Claim, scores: Scores, kept: tuple[int | None, ...]) -> Sc
 def judge_again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[int, Outcome, bool | None]]:
     """Yield the kept seeds, the outcome, and whether the interval covers the mean of the others, if there are three seeds."""
     claim = declared.claims[name]
+    scores = nearest(declared.settings, scores, claim.trained_runs)[1]
     effects = Comparison.of_claim(claim, scores).seed_effects
     if len(effects) != FEWEST_SEEDS or None in effects:
         return

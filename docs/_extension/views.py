@@ -14,7 +14,7 @@ from raretokens.evaluation.score_files import flatten, signature_of
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.intervals import SIGNATURE
 from raretokens.evidence.scores import PAIRED, Scores
-from raretokens.evidence.verdict import DECIDED, Verdict
+from raretokens.evidence.verdict import DECIDED, Verdict, comparison_of
 from raretokens.papers.claim import Claim, Side
 from raretokens.papers.task_names import TASKS
 from raretokens.pipeline.trained import FILE
@@ -46,6 +46,7 @@ class ClaimView:
     name: str
     claim: Claim
     verdict: str
+    mark: str  # what of the effect is reproduced, or that the claim can hardly fail
     reason: str
     expected: str
     measured: str
@@ -59,11 +60,12 @@ class ClaimView:
     def of(cls, verdict: Verdict, scale: Scale) -> "ClaimView":
         """Build the view of a verdict."""
         claim, kind = verdict.claim, verdict.claim.effect
-        comparison = Comparison.of_claim(claim, scale.scores[claim.task])
+        comparison = comparison_of(claim, scale.scores[claim.task], scale.declared)
         return cls(
             name=verdict.name,
             claim=claim,
             verdict=str(verdict.outcome),
+            mark=", ".join(filter(None, [verdict.extent, "hardly fails" if claim.hardly_fails else ""])),
             reason="" if verdict.outcome in DECIDED else verdict.reason,
             expected=_expected(claim),
             measured=page_text(kind, verdict.effect.value),

@@ -1,7 +1,7 @@
 """Read articles of the English Wikipedia: WikiText at word level, and long articles of 2014 with one paragraph per line.
 
-`enwiki-2014-half` has the first three of the seven training files, 48 % of the text, and the whole validation and test text. Lines
-are stripped. Empty lines of WikiText are kept, as in AGG's public code.
+`enwiki-2014-half` has the first three of the seven training files, which are 48 % of the text. Lines are
+stripped. Empty lines of WikiText are kept, as in AGG's public code.
 """
 
 from collections.abc import Iterable

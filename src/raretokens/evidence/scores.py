@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -95,14 +95,14 @@ class Scores:
         """Yield the runs that have scores in the order of the run sheet, then the score files that need no model."""
         return (name for name in (*self.lines, *self.baselines) if self.read(name))
 
-    def choose(self, names: list[str], data: bool = False) -> str | None:
+    def choose(self, names: Sequence[str], data: bool = False) -> str | None:
         """Return the first of the names that is on the run sheet. With `data`, return the first that has a score file."""
         known = (lambda name: self.read(name) is not None) if data else self.lines.__contains__
         return next(filter(known, self.own_names(names)), None)
 
     def own_names(self, declared: Iterable[str]) -> list[str]:
-        """Return the names that declared runs have in the setting; runs that it cannot have are left out."""
-        return [name for run in declared if (name := self.setting.run(run) if self.setting else run)]
+        """Return the names that declared runs have in the setting."""
+        return [self.setting.run(run) if self.setting else run for run in declared]
 
     def in_setting(self, setting: Setting) -> "Scores":
         """Return the same scores, where a declared name stands for the run of a setting."""

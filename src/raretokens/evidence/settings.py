@@ -1,33 +1,46 @@
-"""The setting in which a claim, a table or a figure is judged: the nearest to the paper's that has all of its runs."""
+"""The setting in which a claim, a table or a figure is judged: the nearest to the paper's that has its runs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
+from raretokens.evidence.intervals import FEWEST_SEEDS
 from raretokens.evidence.scores import Scores
 from raretokens.papers.setting import Setting
 
+FEWEST_ROWS = 2  # runs of the same model with several seeds, whose variance the others can pool
 
 
-def views(settings: dict[str, Setting], scores: Scores, runs: Iterable[list[str]]) -> Iterator[tuple[str, Scores]]:
-    """Yield the name of each setting that has all runs on the run sheet, and the scores in this setting, the nearest first.
+def views(settings: dict[str, Setting], scores: Scores, runs: Iterable[Sequence[str]]) -> list[tuple[str, Scores]]:
+    """Return the name of each setting that has all runs on the run sheet, and the scores in this setting, the nearest first.
 
-    Settings that are not like the paper's come last. A comparison of runs of several settings, or of none, has one view without
-    a name: the scores as they are.
+    Settings that are not like the paper's come last, and before them those whose runs have too few seeds for any decision. A
+    comparison of runs of several settings, or of none, has one view without a name: the scores as they are. In a setting, runs of
+    two settings would become one.
 
     Args:
         settings: by name, of each task the nearest to the paper's first.
         runs: for each number that is compared, the names of its run in the order in which they are tried.
     """
-    wanted, found = [names for names in runs if names], False
-    for name, setting in sorted(settings.items(), key=lambda item: not item[1].is_like_the_paper):
+    wanted = {tuple(names) for names in runs if names}
+    found = []
+    for name, setting in settings.items():
         view = scores.in_setting(setting)
-        chosen = [view.choose(names) for names in wanted] if setting.task == scores.task else []
-        if chosen and all(run and scores.lines[run].model in setting.models for run in chosen):
-            found = True
-            yield name, view
-    if not found:
-        yield "", scores
+        chosen = {view.choose(names) for names in wanted} if setting.task == scores.task else set()
+        has_all = all(run and scores.lines[run].model in setting.models for run in chosen)
+        if chosen and has_all and len(chosen) == len(wanted):
+            found.append(((not setting.is_like_the_paper, not _has_seeds(scores, chosen)), name, view))
+    return [(name, view) for _, name, view in sorted(found, key=lambda one: one[0])] or [("", scores)]
 
 
-def nearest(settings: dict[str, Setting], scores: Scores, runs: Iterable[list[str]]) -> tuple[str, Scores]:
+def nearest(settings: dict[str, Setting], scores: Scores, runs: Iterable[Sequence[str]]) -> tuple[str, Scores]:
     """Return the first of the views."""
-    return next(views(settings, scores, runs))
+    return views(settings, scores, runs)[0]
+
+
+def _has_seeds(scores: Scores, runs: Iterable[str]) -> bool:
+    """Whether each run has three seeds, or others of the same model have several whose variance it can pool."""
+    for run in runs:
+        alike = (row for row in scores.repetitions if scores.lines[row].same_model(scores.lines[run]))
+        several = sum(len(scores.scored_seeds(row)) > 1 for row in alike)
+        if len(scores.scored_seeds(run)) < FEWEST_SEEDS and several < FEWEST_ROWS:
+            return False
+    return True

@@ -16,6 +16,8 @@ from raretokens.evidence.comparison import Comparison, Effect
 from raretokens.evidence.effects import reported_effect, reported_numbers, to_additive, value_of
 from raretokens.evidence.intervals import FEWEST_SEEDS, Interval
 from raretokens.evidence.scores import Scores
+from raretokens.evidence.settings import nearest
+from raretokens.evidence.unit_length import UnitLength, at_unit_length
 from raretokens.papers.claim import Claim, Expectation, Precondition, Reference, Side
 from raretokens.papers.declarations import Declarations
 
@@ -77,6 +79,8 @@ class Verdict(Generic[AnyClaim]):
     q: float | None = None  # p by Benjamini and Hochberg among the tested claims of the family
     family: str = ""  # paper and kind of metric; empty for a claim that no family has
     counted_with: str = ""  # claim that is counted for this conclusion, perhaps itself; empty if no count has it
+    setting: str = ""  # name of the setting of its runs; empty if they are of several settings, or of none
+    unit_length: UnitLength | None = None  # for a tested claim on I(W): whether I(W) at unit RMS length agrees
     reported_left: float | None = None  # the numbers of the two sides that the paper reports
     reported_right: float | None = None
 
@@ -212,12 +216,25 @@ def conclusions_of(paper: str, verdicts: Iterable[Verdict], declared: Declaratio
 
 
 def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict[Claim]:
-    """Return the verdict on a claim of a paper."""
+    """Return the verdict on a claim of a paper, in the nearest setting that has its runs."""
+    setting, own = nearest(declared.settings, scores, claim.trained_runs)
+    return judge_in(setting, own, name, claim, declared)
+
+
+def comparison_of(claim: Claim, scores: Scores, declared: Declarations) -> Comparison:
+    """Return the comparison of a claim in the nearest setting that has its runs."""
+    return Comparison.of_claim(claim, nearest(declared.settings, scores, claim.trained_runs)[1])
+
+
+def judge_in(setting: str, scores: Scores, name: str, claim: Claim, declared: Declarations) -> Verdict[Claim]:
+    """Return the verdict on a claim in a setting. Nothing is inconclusive in a setting that is not like the paper's."""
     comparison = Comparison.of_claim(claim, scores)
     obstacle = claim.by_construction or unmet([declared.preconditions[need] for need in claim.needs], comparison)
     numbers = reported_numbers(claim, declared)
     found = verdict_on(name, claim, comparison, reported_effect(claim, declared), obstacle)
-    return replace(found, reported_left=numbers["left"], reported_right=numbers.get("right"))
+    if found.outcome == Outcome.INCONCLUSIVE and setting and (why := declared.settings[setting].reason):
+        found = replace(found, outcome=Outcome.NOT_TESTABLE, reason=why, p=None)
+    return replace(found, setting=setting, reported_left=numbers["left"], reported_right=numbers.get("right"))
 
 
 def verdict_on(
@@ -241,6 +258,7 @@ def verdict_on(
         reported=reported,
         runs=tuple(dict.fromkeys(runs)),
         p=min(comparison.p_values(*claim.margins).values()) if has_p else None,
+        unit_length=at_unit_length(comparison, claim.margins) if outcome in TESTED else None,
     )
 
 

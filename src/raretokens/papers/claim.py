@@ -177,6 +177,11 @@ class Claim(Expectation):
         return {**self.sides, **{f"control.{name}": side for name, side in control.items()}}
 
     @property
+    def trained_runs(self) -> list[list[str]]:
+        """The names of the run of each side that is trained, in the order in which they are tried."""
+        return [side.runs for side in self.all_sides.values() if not side.data]
+
+    @property
     def lacks_control(self) -> bool:
         return self.control is not None and any(side.reported is None for side in self.all_sides.values())
 

@@ -44,11 +44,13 @@ class Setting(Section):
             raise ValueError("declare `reason` where `is_like_the_paper` is false, and only there")
         return self
 
-    def run(self, declared: str) -> str | None:
-        """Return the name that a declared run has in this setting, or None if its prefix is another one."""
+    def run(self, declared: str) -> str:
+        """Return the name that a declared run has in this setting. Its own runs and those with another prefix keep theirs."""
         if declared in self.data:
             return self.data[declared]
-        return self.own + declared.removeprefix(self.replaces) if declared.startswith(self.replaces) else None
+        if declared.startswith(self.own) or not declared.startswith(self.replaces):
+            return declared
+        return self.own + declared.removeprefix(self.replaces)
 
 
 class Settings(Section):

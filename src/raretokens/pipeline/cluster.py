@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raretokens.errors import UserError
-from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.scores import AllScores
+from raretokens.evidence.verdict import comparison_of
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.paths import MACHINE, SCRATCH
@@ -56,7 +56,7 @@ def main_runs(parameters: Parameters, declarations: Declarations, folder: Path) 
     needed: set[tuple[str, str]] = set()
     for claim in (claim for claim in declarations.claims.values() if claim.main):
         part = scores[claim.task]
-        found = Comparison.of_claim(claim, part).runs
+        found = comparison_of(claim, part, declarations).runs
         runs = [found[name] for name, side in claim.all_sides.items() if not side.data]
         if None not in runs:
             names = [name for run in runs for name in part.repeats(run)]

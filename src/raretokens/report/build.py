@@ -16,12 +16,13 @@ from raretokens.errors import UserError
 from raretokens.evidence import methods
 from raretokens.evidence.decomposition import Decomposition, decompositions, implied
 from raretokens.evidence.scores import AllScores, Scores
+from raretokens.evidence.settings import nearest, views
 from raretokens.evidence.verdict import Verdict, conclusions, conclusions_of, counted, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
 from raretokens.papers.task_names import TASKS
-from raretokens.report import claims, decomposition, forest, method_tables, paper_pages, reproducibility
+from raretokens.report import claims, decomposition, forest, method_tables, paper_pages, regimes, reproducibility
 from raretokens.report.cells import Cell, reported_counts
 from raretokens.report.effect_text import change_text, finding_text
 from raretokens.report.figure_points import figure_points
@@ -39,14 +40,19 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     for folder in ("tables", "latex", "figures", "plots", "papers", "charts"):
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
-    cells = {name: _cells(table, sheet, declared, scores) for name, table in declared.tables.items()}
+    cells = {}
     for name, table in declared.tables.items():
-        write_table(name, table, cells[name], reports)
+        for setting, own in _versions(table, sheet, declared, scores):
+            write_table(f"{name}-{setting}" if name in cells else name, table, own, reports, _title(setting, declared))
+            cells.setdefault(name, own)
     for name, figure in declared.figures.items():
-        write_figure(figure_points(figure, scores, declared), reports / "figures", name)
+        runs = (runs for panel in figure.panels if not panel.data for runs in panel.runs.values())
+        _, view = nearest(declared.settings, scores[figure.task], runs)
+        write_figure(figure_points(figure, {**scores, figure.task: view}, declared), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
     shown, counts = conclusions(verdicts, declared), claims.in_words(verdicts, declared)
-    numbers, planned = reproducibility.numbers_of(cells, declared, scores), reproducibility.powers(shown, scores)
+    numbers, planned = reproducibility.numbers_of(cells, declared, scores), reproducibility.powers(shown, scores, declared)
+    by_setting = regimes.entries(declared, scores["lm"])
     texts = {
         "claims.csv": claims.to_csv(verdicts),
         "verdicts.csv": claims.verdict_counts(verdicts, declared),
@@ -60,6 +66,8 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "reproducibility.csv": reproducibility.to_csv(numbers),
         "power.csv": reproducibility.power_csv(planned),
         "reproducibility.md": reproducibility.to_markdown(numbers, counted(shown), planned, declared, scale),
+        "regimes.csv": regimes.to_csv(by_setting),
+        "regimes.md": regimes.to_markdown(by_setting, declared),
         "findings.md": _findings(verdicts, compared, split),
         "index.md": render("index.md", verdicts=counts, **_overview(sheet, declared, cells, scores)),
     }
@@ -87,7 +95,8 @@ def _draw_forests(verdicts: list[Verdict], declared: Declarations, scale: str, r
 def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write the files of one table. Return its Markdown."""
     table = declared.table(name)
-    return write_table(name, table, _cells(table, sheet, declared, AllScores(sheet, reports / "runs")), reports)
+    setting, cells = next(_versions(table, sheet, declared, AllScores(sheet, reports / "runs")))
+    return write_table(name, table, cells, reports, _title(setting, declared))
 
 
 def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> list[str]:
@@ -128,8 +137,20 @@ def _dvc_target(task: str, names: list[str], data: bool, scores: dict[str, Score
     return f"score-{task}-continued@{run}" if scores[task].lines[run].init_from else f"score-{task}@{run}"
 
 
-def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]) -> list[Cell]:
-    return table_cells(declared, table, scores, sheet.corpora, declared.is_paper_scale(sheet.scale, sheet.corpora))
+def _versions(
+    table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]
+) -> Iterator[tuple[str, list[Cell]]]:
+    """Yield the name of each setting that has all runs of the table, and the cells there; that of its claims first."""
+    trained = [row for row in table.rows if not row.data]
+    runs = [row.names(column) for row in trained for column in table.columns] or [row.runs for row in trained if table.neighbours]
+    for setting, view in views(declared.settings, scores[table.task], runs):
+        own = {**scores, table.task: view}
+        is_reported = declared.is_paper_scale(sheet.scale, sheet.corpora)
+        yield setting, table_cells(declared, table, own, sheet.corpora, is_reported)
+
+
+def _title(setting: str, declared: Declarations) -> str:
+    return declared.settings[setting].title if setting else ""
 
 
 def _findings(verdicts: list[Verdict], compared: list[methods.Change], split: list[Decomposition]) -> str:

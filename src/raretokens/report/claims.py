@@ -14,6 +14,7 @@ from scipy.special import gammaln
 from raretokens import csv_files
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
+from raretokens.evidence.unit_length import UnitLength
 from raretokens.evidence.verdict import TESTED, Extent, Outcome, Size, Verdict, conclusions, counted
 from raretokens.files import round_digits
 from raretokens.papers.claim import Claim
@@ -90,6 +91,8 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
     "family": lambda verdict: verdict.family,
     "counted_with": lambda verdict: verdict.counted_with,
     "hardly_fails": lambda verdict: verdict.claim.hardly_fails or "",
+    "setting": lambda verdict: verdict.setting,
+    "unit_length": lambda verdict: verdict.unit_length or "",
     "reason": lambda verdict: verdict.reason,
     "left": lambda verdict: number_text(verdict.effect.left, SIDE_DIGITS),
     "right": lambda verdict: number_text(verdict.effect.right, SIDE_DIGITS),
@@ -148,6 +151,7 @@ def _verdict(row: dict[str, Any], claim: Claim) -> Verdict:
         q=row["q"],
         family=row["family"],
         counted_with=row["counted_with"],
+        unit_length=row["unit_length"] and UnitLength(row["unit_length"]),
         reported_left=row["reported_left"],
         reported_right=row["reported_right"],
     )
@@ -237,7 +241,7 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
 
 
 def main_claims(verdicts: list[Verdict]) -> str:
-    columns = ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size"]
+    columns = ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size", "unit_length"]
     return csv_files.to_csv([_main_cells(verdict) for verdict in verdicts if verdict.claim.main], columns)
 
 
@@ -261,7 +265,7 @@ def _main_cells(verdict: Verdict) -> tuple[str, ...]:
     marks = [verdict.extent, "hardly fails" if claim.hardly_fails else "", few_seeds_text(verdict)]
     outcome = ", ".join([verdict.outcome, *filter(None, marks)])
     numbers = (change(verdict.reported), change(verdict.effect.value), interval, number_text(verdict.q, 2))
-    return claim.statement, f"{claim.paper} {claim.place}", *numbers, outcome, size_text(verdict)
+    return claim.statement, f"{claim.paper} {claim.place}", *numbers, outcome, size_text(verdict), verdict.unit_length or ""
 
 
 def size_text(verdict: Verdict) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from raretokens.evidence.effects import combined_effect, from_additive, reported_effect, to_additive
 from raretokens.evidence.scores import Scores, Value
+from raretokens.evidence.settings import nearest
 from raretokens.papers.claim import Claim, Side
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.figure import Figure, Panel
@@ -119,7 +120,8 @@ def _ending(panel: Panel, series: list[str]) -> str | None:
 
 def _effect_panel(panel: Panel, scores: Scores, declared: Declarations) -> PanelPoints:
     claim = declared.claims[panel.claim or ""]
-    rows = effect_points(claim, scores, declared).assign(panel=panel.title, run=panel.claim)
+    _, view = nearest(declared.settings, scores, claim.trained_runs)
+    rows = effect_points(claim, view, declared).assign(panel=panel.title, run=panel.claim)
     runs = " or ".join(dict.fromkeys(name for side in claim.sides.values() for name in side.runs))
     absent = {panel.claim or "": f"no curves of {runs}"} if rows.empty else {}
     return PanelPoints(panel, panel.title, panel.y, rows[HEADER], absent, {})

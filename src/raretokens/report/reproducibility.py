@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 from scipy.stats import pearsonr, spearmanr
 
-from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import TESTED, Outcome, Verdict
+from raretokens.evidence.verdict import TESTED, Outcome, Verdict, comparison_of
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations, number
 from raretokens.papers.table import Table
@@ -61,7 +60,7 @@ def correlations(reported: Sequence[float], measured: Sequence[float]) -> tuple[
     return float(pearsonr(reported, measured).statistic), float(spearmanr(reported, measured).statistic)
 
 
-def powers(verdicts: Sequence[Verdict[Claim]], scores: dict[str, Scores]) -> pd.DataFrame:
+def powers(verdicts: Sequence[Verdict[Claim]], scores: dict[str, Scores], declared: Declarations) -> pd.DataFrame:
     """Return the power of each measured claim that has a reported effect and a known variance, for each planned number of seeds.
 
     Claims of no change and claims that are not testable are left out.
@@ -71,7 +70,7 @@ def powers(verdicts: Sequence[Verdict[Claim]], scores: dict[str, Scores]) -> pd.
         claim, is_tested = one.claim, one.outcome not in (Outcome.NOT_RUN, Outcome.NOT_TESTABLE)
         if one.reported is None or not claim.has_comparable_size or not is_tested:
             continue
-        comparison = Comparison.of_claim(claim, scores[claim.task])
+        comparison = comparison_of(claim, scores[claim.task], declared)
         power = [comparison.power(one.reported, claim.threshold, seeds) for seeds in PLANNED]
         if None not in power:
             rows.append((one.name, claim.paper, claim.task, claim.left.metric, one.effect.seeds, one.reported, *power))
