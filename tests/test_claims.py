@@ -12,11 +12,14 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.errors import UserError
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.intervals import LEVEL, bootstrap_interval, student
+from raretokens.evidence.item_scores import RunScores, gather
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import judge, unmet
 from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.load import load_declarations
 from raretokens.report.effect_text import few_seeds_text, named_intervals
+from raretokens.tools.claim_commands import OwnClaim
+from raretokens.tools.claim_commands import judge as judge_own
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -108,6 +111,40 @@ def test_where_the_baseline_has_no_variance_the_interval_is_student_s_of_the_pai
     (tmp_path / "alone").mkdir()
     verdict = judged(tmp_path / "alone", alone, three("a", [0.9, 0.7, 0.8]))
     assert verdict.effect.seed_interval == pytest.approx((0.8 - equal, 0.8 + equal), abs=1e-6)
+
+
+@pytest.mark.parametrize("declared", [AGAINST, SAME, AGAINST.replaced(expect="lower")])
+def test_an_interval_without_width_decides_nothing(tmp_path, declared):
+    """As the time of a fall on a grid: 0.2 and 0.4667 in all three seeds."""
+    verdict = judged(tmp_path, declared, three("a", [0.2] * 3) | three("b", [7 / 15] * 3))
+    assert (verdict.outcome, verdict.p, verdict.q) == ("inconclusive", None, None)
+    assert verdict.reason == "the effect is the same on every seed and resampled test set, so how much it varies is not known"
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_the_claims_of_a_paper_and_of_the_command_are_judged_alike(tmp_path, case):
+    """Systems a and b on a coarse grid, so that effects are often equal; with one to four seeds, and with items or without."""
+    random = np.random.default_rng(case)
+    kind, expect = (random.choice(words) for words in (["ratio", "difference"], ["lower", "higher", "same"]))
+    seeds, has_items = int(random.integers(1, 5)), bool(random.integers(2))
+    spread = random.choice([0.0, 0.1, 0.4])
+    means = {name: 2 + random.integers(4) / 5 + spread * random.integers(-1, 2, seeds) for name in "ab"}
+    items = np.arange(500) / 500 * has_items
+    numbered = [(name, seed, mean) for name, row in means.items() for seed, mean in enumerate(row, 1)]
+    columns = {(name, seed): mean + items * random.choice([0, 1]) for name, seed, mean in numbered}
+    scores = {key: column.tolist() if has_items else column[0] for key, column in columns.items()}
+    runs = (RunScores(system=name, seed=seed, metrics={"isotropy.total": column}) for (name, seed), column in scores.items())
+    given = gather(("scores.json", run) for run in runs)
+    margin = 0.1 if expect == "same" else None
+    own = OwnClaim(statement="s", metric="isotropy.total", left="a", right="b", effect=kind, expect=expect, margin=margin)
+    (tmp_path / "own.yaml").write_text(json.dumps({"c": own.model_dump(exclude_defaults=True)}))
+    (by_command,) = judge_own(tmp_path / "own.yaml", given)
+    values = {run.replace("@", "-"): given.number(run, "isotropy.total") for run in given.columns}
+    drawn = {run.replace("@", "-"): given.bootstrap(run, "isotropy.total") for run in given.columns} if has_items else None
+    of_paper = judged(tmp_path, AGAINST.replaced(effect=kind, expect=expect, margin=margin), values, drawn=drawn)
+    assert (of_paper.outcome, of_paper.reason) == (by_command.outcome, by_command.reason)
+    assert of_paper.p == (None if by_command.p is None else pytest.approx(by_command.p, rel=1e-6, abs=1e-12))
+    assert of_paper.effect.interval == (by_command.effect.interval and pytest.approx(by_command.effect.interval))
 
 
 TO_MLE = claim({"runs": ["a"], "metric": "isotropy.total"}, {"runs": ["mle"], "metric": "isotropy.total"})

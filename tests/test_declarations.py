@@ -55,6 +55,12 @@ def test_the_guide_s_examples_are_the_papers_own():
     [
         ("metrics", "chrf", {"digit": 2}, "metrics.yaml: chrf.digit: unknown key (value 2); the nearest is digits"),
         (
+            "metrics",
+            "mean_cosine",
+            {"kind": None},
+            "has no `kind` in metrics.yaml; kinds are perplexity, geometry, text, translation, similarity, classification",
+        ),
+        (
             "figures",
             "agg-figure-4",
             {"task": "ml"},
