@@ -30,7 +30,7 @@ def changed(verdict: Verdict, **effect) -> Verdict:
 def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_path):
     verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     main = AGAINST.replaced(paper="P", main="m")
-    verdict = changed(replace(verdict, claim=main, reported=0.5, q=0.0123), seed_interval=Interval(0.1, 0.6))
+    verdict = changed(replace(verdict, claim=main, reported=0.5, q=0.0123, unit_length=None), seed_interval=Interval(0.1, 0.6))
     inconclusive = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason="why")
     ratio, value = (replace(verdict, claim=main.replaced(effect=kind)) for kind in ("ratio", "value"))
     rows = [
@@ -43,13 +43,13 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
         changed(replace(value, outcome=Outcome.NOT_RUN), value=None),
     ]
     assert main_claims(rows).split("\n") == [
-        "conclusion,paper,reported,measured,95 % interval,q,verdict,size",
-        's,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,"reproduced, direction and size",interval includes the reported effect',
-        's,P table 3,+0.8,+0.35,+0.1 to +0.6,0.012,"reproduced, direction only, hardly fails",smaller than reported',
-        's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, direction and size, one seed",smaller than reported',
-        "s,P table 3,+0.5,+0.35,+0.2 to +0.5,0.012,inconclusive,interval includes the reported effect",
-        's,P table 3,,+25 %,-50 % to +100 %,0.012,"reproduced, direction only",no reported number',
-        "s,P table 3,0.5,,0.1 to 0.6,0.012,not run,",
+        "conclusion,paper,reported,measured,95 % interval,q,verdict,size,unit_length",
+        's,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,"reproduced, direction and size",interval includes the reported effect,',
+        's,P table 3,+0.8,+0.35,+0.1 to +0.6,0.012,"reproduced, direction only, hardly fails",smaller than reported,',
+        's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, direction and size, one seed",smaller than reported,',
+        "s,P table 3,+0.5,+0.35,+0.2 to +0.5,0.012,inconclusive,interval includes the reported effect,",
+        's,P table 3,,+25 %,-50 % to +100 %,0.012,"reproduced, direction only",no reported number,',
+        "s,P table 3,0.5,,0.1 to 0.6,0.012,not run,,",
         "",
     ]
 
