@@ -110,7 +110,8 @@ def _reported(quantity: Quantity, declared: Declarations) -> str:
 def _about(found: dict[str, list[Entry]], declared: Declarations) -> Iterator[list[str]]:
     """Yield the rows that describe the paper's setting and the others."""
     properties = [declared.reported_settings[TASK], *(declared.settings[name].properties for name in found)]
-    yield ["rare types among the target tokens", *(f"{one.rare_targets:g} %" for one in properties)]
-    yield ["training tokens of a rare type, mean", *(f"{one.per_rare_type:.3g}" for one in properties)]
+    shares, counts = ([getattr(one, name) for one in properties] for name in ("rare_targets", "per_rare_type"))
+    yield ["rare types among the target tokens", *("" if share is None else f"{share:g} %" for share in shares)]
+    yield ["training tokens of a rare type, mean", *(number_text(count, 3) for count in counts)]
     seeds = (max((entry.effect.seeds for entry in column if entry.effect), default=1) for column in found.values())
     yield ["seeds", "not reported", *map(str, seeds)]

@@ -1,0 +1,98 @@
+"""Settings: a claim is judged where its runs are nearest to the paper's, and never by runs of two settings."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny.claims import claim
+from tiny.run_sheet import DECLARED, line
+
+from raretokens.evidence.scores import Scores
+from raretokens.evidence.settings import views
+from raretokens.evidence.verdict import judge
+from raretokens.papers.setting import Setting
+from raretokens.report import regimes
+
+NEAR = {"task": "lm", "models": ["near"], "title": "near", "own": "near-", "properties": {"tokenizer": "a", "text": "b"}}
+FAR = {**NEAR, "models": ["far"], "title": "far", "own": ""}
+UNLIKE = {**NEAR, "models": ["odd"], "own": "odd-", "is_like_the_paper": False, "reason": "little degenerates"}
+SETTINGS = {name: Setting(**declared) for name, declared in {"odd": UNLIKE, "near": NEAR, "far": FAR}.items()}
+
+
+def scored(folder: Path, values: dict[str, list[float]]) -> Scores:
+    """Scores of runs by name, whose model is the part before the hyphen, with a seed for each value."""
+    (folder / "lm").mkdir(parents=True)
+    lines = {}
+    for run, numbers in values.items():
+        prefix, _, objective = run.rpartition("-")
+        for seed, number in enumerate(numbers, 1):
+            name = run if seed == 1 else f"{run}-{seed}"
+            lines[name] = line(objective, model=prefix or "far", seed=seed)
+            score = {"seed": seed, "metrics": {"isotropy": {"total": number}}}
+            (folder / f"lm/{name}.json").write_text(json.dumps(score))
+    return Scores("lm", lines, folder / "lm")
+
+
+def names(scores: Scores, *runs: list[str]) -> list[str]:
+    return [name for name, _ in views(SETTINGS, scores, runs)]
+
+
+THREE = [0.1, 0.2, 0.3]
+
+
+def test_the_nearest_setting_that_has_all_runs_with_seeds_comes_first(tmp_path):
+    whole = scored(tmp_path / "a", {f"{model}{run}": THREE for model in ("near-", "", "odd-") for run in ("mle", "agg")})
+    assert names(whole, ["agg"], ["mle"]) == ["near", "far", "odd"]
+    without = scored(tmp_path / "b", {"near-mle": THREE, "mle": THREE, "agg": THREE, "odd-mle": THREE, "odd-agg": THREE})
+    assert names(without, ["agg"], ["mle"]) == ["far", "odd"]
+    assert names(without, ["mle"]) == ["near", "far", "odd"]
+    few = scored(tmp_path / "c", {"near-mle": [0.1], "near-agg": [0.2], "mle": THREE, "agg": THREE, "odd-mle": THREE, "odd-agg": THREE})
+    assert names(few, ["agg"], ["mle"]) == ["far", "near", "odd"]
+
+
+def test_one_seed_is_enough_where_other_runs_of_the_model_lend_their_variance(tmp_path):
+    scores = scored(tmp_path, {"near-mle": THREE, "near-ul": THREE, "near-agg": [0.4], "mle": THREE, "agg": THREE})
+    assert names(scores, ["agg"], ["mle"]) == ["near", "far"]
+
+
+def test_a_comparison_of_settings_is_left_as_declared(tmp_path):
+    scores = scored(tmp_path, {f"{model}{run}": THREE for model in ("near-", "") for run in ("mle", "agg")})
+    assert names(scores, ["near-agg"], ["agg"]) == [""]
+    assert names(scores, ["nothing"]) == [""]
+
+
+def test_a_run_of_a_setting_keeps_its_name_in_it():
+    setting = SETTINGS["near"].replaced(data={"human": "near-text"})
+    assert [setting.run(name) for name in ("agg", "near-agg", "human")] == ["near-agg", "near-agg", "near-text"]
+    base = setting.replaced(replaces="base-", own="base-1k-")
+    assert [base.run(name) for name in ("base-agg", "base-1k-agg", "copy")] == ["base-1k-agg", "base-1k-agg", "copy"]
+
+
+@pytest.mark.parametrize(("prefix", "outcome"), [("near-", "inconclusive"), ("odd-", "not testable")])
+def test_nothing_is_inconclusive_where_the_papers_subject_does_not_occur(tmp_path, prefix, outcome):
+    scores = scored(tmp_path, {f"{prefix}agg": [0.1, 0.5, 0.3], f"{prefix}mle": [0.3, 0.2, 0.4]})
+    sides = [{"runs": [run], "metric": "isotropy.total"} for run in ("agg", "mle")]
+    verdict = judge("c", claim(*sides), scores, DECLARED.replaced(settings=SETTINGS))
+    assert (verdict.outcome, verdict.setting) == (outcome, prefix.rstrip("-"))
+    assert verdict.runs == (f"{prefix}agg", f"{prefix}mle")
+
+
+def test_declared_settings_are_in_the_order_of_nearness():
+    """The order that docs/settings.md describes, from the declared properties."""
+    for task, paper in DECLARED.reported_settings.items():
+        own = [setting for setting in DECLARED.settings.values() if setting.task == task]
+        assert [one.is_like_the_paper for one in own] == sorted((one.is_like_the_paper for one in own), reverse=True)
+        same = [one.properties.tokenizer == paper.tokenizer for one in own if one.is_like_the_paper]
+        assert same == sorted(same, reverse=True)
+
+
+def test_the_regime_table_has_a_column_for_each_setting_whose_maximum_likelihood_is_scored(tmp_path):
+    scores = scored(tmp_path, {"near-mle": [0.2], "near-agg": [0.5], "mle": THREE})
+    declared = DECLARED.replaced(settings=SETTINGS)
+    found = regimes.entries(declared, scores)
+    of = {name: next(one for one in column if one.quantity.metric == "isotropy.total") for name, column in found.items()}
+    assert of["near"].text == "0.2, +0.3"
+    assert of["far"].text == "0.2"
+    assert [entry.text for entry in found["far"] if entry.quantity.metric == "mean_cosine"] == ["not recorded"]
+    text = regimes.to_markdown(found, declared)
+    assert "| I(W) | 0.377, +0.436 | 0.2, +0.3 | 0.2 |" in text
