@@ -46,7 +46,8 @@ def test_the_nearest_setting_that_has_all_runs_with_seeds_comes_first(tmp_path):
     without = scored(tmp_path / "b", {"near-mle": THREE, "mle": THREE, "agg": THREE, "odd-mle": THREE, "odd-agg": THREE})
     assert names(without, ["agg"], ["mle"]) == ["far", "odd"]
     assert names(without, ["mle"]) == ["near", "far", "odd"]
-    few = scored(tmp_path / "c", {"near-mle": [0.1], "near-agg": [0.2], "mle": THREE, "agg": THREE, "odd-mle": THREE, "odd-agg": THREE})
+    known = {"mle": THREE, "agg": THREE, "odd-mle": THREE, "odd-agg": THREE}
+    few = scored(tmp_path / "c", {"near-mle": [0.1], "near-agg": [0.2], **known})
     assert names(few, ["agg"], ["mle"]) == ["far", "near", "odd"]
 
 
