@@ -157,6 +157,66 @@ def test_the_harness_s_samples_and_inspect_s_logs_are_read(tmp_path):
         assert gather(("log", one) for one in runs).value("openai/small", "arc.match").values == (0.5, pytest.approx(2 / 3))
 
 
+def harness(folder: Path, logs: list[float], **more) -> Path:
+    folder.mkdir()
+    file = folder / "samples_lambada_2026-06-01T10-00-00.123456.jsonl"
+    known = {"metrics": ["perplexity", "acc"], "acc": 1, **more}
+    lines = ({"doc_id": place, "perplexity": one, **known} for place, one in enumerate(logs))
+    file.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return file
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_perplexity_of_the_harness_has_its_value_and_direction(tmp_path, seed):
+    """A sample has a log-likelihood; the harness makes it exp(-mean)."""
+    random = np.random.default_rng(seed)
+    base, gain, used = random.normal(-3, 1, 200), random.uniform(-1, 1), ["none", "strict"][seed % 2]
+    logs = {"a": base + gain + random.normal(0, 0.05, 200), "b": base}
+    files = [harness(tmp_path / name, row.tolist(), filter=used) for name, row in logs.items()]
+    scores = gather(one for file in files for one in read(str(file)))
+    metric, expect = "lambada." + ("perplexity" if used == "none" else "strict.perplexity"), "lower" if gain > 0 else "higher"
+    ppl = {name: np.exp(-row.mean()) for name, row in logs.items()}
+    for kind, effect in {"ratio": ppl["a"] / ppl["b"], "difference": ppl["a"] - ppl["b"]}.items():
+        claim = {**CLAIM, "metric": metric, "effect": kind, "expect": expect}
+        (tmp_path / "claims.yaml").write_text(yaml.safe_dump({"c": claim}))
+        verdict = judge(tmp_path / "claims.yaml", scores)[0]
+        assert verdict.outcome == "reproduced" and verdict.effect.value == pytest.approx(effect)
+        if kind == "ratio":
+            expected = np.exp(np.array(stats.ttest_rel(-logs["a"], -logs["b"]).confidence_interval()))
+            assert verdict.effect.interval == pytest.approx(tuple(expected), rel=0.02)
+    found = json.loads(RunScores(**run("a", [-1.0, 2.0]), logarithms=["accuracy"]).model_dump_json())  # of JSON as well
+    assert gather([("s", RunScores(**found))]).number("a", "accuracy") == pytest.approx(math.exp(0.5))
+
+
+@pytest.mark.parametrize("status", ["error", "cancelled", "started", "success", None])
+@pytest.mark.parametrize("kind", ["json", "eval"])
+def test_a_log_of_inspect_is_of_a_run_that_ended_well(tmp_path, status, kind):
+    header = {"eval": {"task": "t", "model": "m"}} | ({"status": status} if status else {})
+    sample, file = {"id": 1, "epoch": 1, "scores": {"s": {"value": 1}}}, tmp_path / f"log.{kind}"
+    if kind == "json":
+        file.write_text(json.dumps({**header, "samples": [sample]}))
+    else:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("header.json", json.dumps(header))
+            archive.writestr("samples/1_epoch_1.json", json.dumps(sample))
+    if status in ("success", None):
+        assert read(str(file))[0][1].metrics == {"t.s": [1]}
+    else:
+        with pytest.raises(UserError, match=f"log.{kind}: status: the run ended with '{status}', so samples may be missing"):
+            read(str(file))
+
+
+def test_json_has_no_number_that_json_lacks(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, scores in {"a": [1, 0] * 10, "b": [0] * 20}.items():
+        Path(f"{name}.json").write_text(json.dumps(run(name, scores)))
+    Path("claims.yaml").write_text(yaml.safe_dump({"c": {**CLAIM, "effect": "ratio"}}))
+    arguments = build_parser(["claims"]).parse_args(["claims", "claims.yaml", "a.json", "b.json", "--json"])
+    arguments.function(arguments)
+    (row,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert row["measured"] is None and row["verdict"] == "inconclusive" and row["reason"] == "the effect is not finite"
+
+
 @pytest.mark.parametrize(
     ("runs", "changes", "message"),
     [
@@ -177,6 +237,13 @@ def test_the_harness_s_samples_and_inspect_s_logs_are_read(tmp_path):
         ([run("a", [1], 1), run("b", [0], 1)], {}, "c: accuracy: one item or cluster has no variance"),
         ([run("a", 1, 1), run("b", 1, 1)], {"effect": "ratio", "reported": -0.1}, "`reported` of a ratio must be positive"),
         ([run("a", 1, 1), run("b", 1, 1)], {"effect": "ratio", "than": 0}, "`than` of a ratio must be positive"),
+        ([run("a", [-1, -2]), run("b", [-3, -2])], {"effect": "ratio"}, "accuracy: a has -1.5; a ratio needs 0 or more"),
+        ([run("a", [1, 2]), run("b", [-3, 4])], {"effect": "ratio"}, "accuracy: b has -4.45 on a resampled test set;"),
+        ([run("a", -1.0, 1), run("b", -2.0, 1)], {"effect": "ratio"}, "accuracy: a has -1; a ratio needs 0 or more"),
+        ([run("a", [1, 2], logarithms=["acc"])], {}, "scores.json: logarithms: 'acc' is not allowed: metrics with"),
+        ([run("a", 1.0, 1, logarithms=["accuracy"])], {}, "logarithms: 'accuracy' is not allowed: metrics with a score"),
+        ([run("a", [1, 2], logarithms=["accuracy"]), run("b", [1, 2])], {}, "accuracy: is in `logarithms` of only one of this"),
+        ([run("a", [1e3, 2e3], logarithms=["accuracy"])], {}, "accuracy: the exponential of the mean 1500 is too large; leave"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_that_says_where(tmp_path, runs, changes, message):

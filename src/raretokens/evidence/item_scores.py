@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -32,17 +33,32 @@ class RunScores(Strict):
     metrics: dict[str, list[float] | float] = Field(
         min_length=1, description="metric -> the score of each item, or one number for the whole test set"
     )
+    logarithms: list[str] = Field(
+        [], description="metrics that are the exponential of the mean score, such as a perplexity whose scores are NLL in nats"
+    )
 
 
 class Column:
     """A metric of a run, item by item, in the order of the items' names."""
 
-    def __init__(self, scores: Sequence[float], items: Sequence[str], clusters: Sequence[str]) -> None:
+    def __init__(
+        self, scores: Sequence[float], items: Sequence[str], clusters: Sequence[str], is_logarithm: bool = False
+    ) -> None:
         order = sorted(range(len(items)), key=items.__getitem__)
         self.items = tuple(items[index] for index in order)
         self.scores = np.array([scores[index] for index in order], float)
         self.clusters = np.unique([clusters[index] for index in order], return_inverse=True)[1]
         self.mean = float(self.scores.mean())
+        self.is_logarithm = is_logarithm
+
+    @property
+    def number(self) -> float:
+        """The metric: the mean score, or its exponential."""
+        return float(self.metric_of(self.mean))
+
+    @np.errstate(over="ignore")
+    def metric_of(self, means: Any) -> Any:
+        return np.exp(means) if self.is_logarithm else means
 
     @property
     def units(self) -> int:
@@ -76,13 +92,13 @@ class ItemScores(Scores):
 
     def number(self, name: str, metric: str) -> float | None:
         column = self.columns.get(name, {}).get(metric)
-        return column.mean if isinstance(column, Column) else column
+        return column.number if isinstance(column, Column) else column
 
     def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
         columns = {run: one for run, row in self.columns.items() if isinstance(one := row.get(metric), Column)}
         if name in columns and (name, metric) not in self.replicates:
             rows = zip(columns, resampled(list(columns.values())), strict=True)
-            self.replicates |= {(run, metric): values for run, values in rows}
+            self.replicates |= {(run, metric): columns[run].metric_of(values) for run, values in rows}
         return self.replicates.get((name, metric))
 
     def test_freedom(self, metric: str) -> float:
@@ -128,15 +144,18 @@ def gather(runs: Iterable[tuple[str, RunScores]]) -> ItemScores:
             raise UserError(f"{file}: model: {run.model!r}; other runs of {run.system} have {known!r}")
         found.lines[name], found.cache[name] = line, {"seed": run.seed}
         columns = found.columns.setdefault(name, {})
+        for metric in run.logarithms:
+            if not isinstance(run.metrics.get(metric), list):
+                raise UserError(f"{file}: logarithms: {metric!r} is not allowed: metrics with a score for each item")
         for metric, scores in run.metrics.items():
             if metric in columns:
                 raise UserError(f"{file}: {name} has scores of {metric} already; runs that differ in the seed need a `seed`")
-            columns[metric] = _column(f"{file}: metrics.{metric}", run, scores)
+            columns[metric] = _column(f"{file}: metrics.{metric}", run, scores, metric in run.logarithms)
             _compare(f"{file}: metrics.{metric}", columns[metric], metric, found)
     return found
 
 
-def _column(where: str, run: RunScores, scores: list[float] | float) -> Column | float:
+def _column(where: str, run: RunScores, scores: list[float] | float, is_logarithm: bool) -> Column | float:
     if not isinstance(scores, list):
         if run.seed is None:
             raise UserError(f"{where}: one number of a fixed model has no variance; give the score of each item, or a `seed`")
@@ -147,13 +166,18 @@ def _column(where: str, run: RunScores, scores: list[float] | float) -> Column |
         raise UserError(f"{where}: {len(scores)} scores, {len(items)} items, {len(clusters)} clusters; they must be as many")
     if len(set(items)) < len(items):
         raise UserError(f"{where}: two items have the same name; the names of `items` must differ")
-    return Column(scores, items, clusters)
+    column = Column(scores, items, clusters, is_logarithm)
+    if not np.isfinite(column.number):
+        raise UserError(f"{where}: the exponential of the mean {column.mean:.4g} is too large; leave it out of `logarithms`")
+    return column
 
 
 def _compare(where: str, column: Column | float, metric: str, scores: ItemScores) -> None:
     """Raise UserError if another run has scores of other items."""
     others = ((name, one) for name, row in scores.columns.items() if isinstance(one := row.get(metric), Column))
     for name, other in others if isinstance(column, Column) else ():
+        if other.is_logarithm != column.is_logarithm:
+            raise UserError(f"{where}: is in `logarithms` of only one of this run and {name}; must be in both")
         if other.items != column.items:
             differ = sorted(set(other.items) ^ set(column.items))
             shown = ", ".join(differ[:EXAMPLES])

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Self
@@ -90,6 +91,18 @@ def _check_comparable(claim: OwnClaim, comparison: Comparison, scores: ItemScore
         raise UserError(f"{claim.metric}: some runs have one number and others a score for each item; all need the same form")
     if any(one.units < 2 for one in lists):
         raise UserError(f"{claim.metric}: one item or cluster has no variance; give two or more, or one number for each seed")
+    for run in [run for runs in comparison.seed_runs.values() for run in runs if run and claim.effect == "ratio"]:
+        _check_positive(run, claim.metric, scores)
+
+
+def _check_positive(run: str, metric: str, scores: ItemScores) -> None:
+    """Raise UserError if a metric is negative, or negative scores make it so on a resampled test set."""
+    number, column, where = scores.number(run, metric) or 0.0, scores.columns[run][metric], ""
+    resamples = scores.bootstrap(run, metric)
+    if number >= 0 and resamples is not None and isinstance(column, Column) and column.scores.min() < 0:
+        number, where = float(resamples.min()), " on a resampled test set"
+    if number < 0:
+        raise UserError(f"{metric}: {run} has {number:.4g}{where}; a ratio needs 0 or more: use `effect: difference`")
 
 
 @command(
@@ -120,7 +133,12 @@ def judge_claims(arguments: argparse.Namespace) -> None:
 def _numbers(row: dict[str, str]) -> dict[str, str | float | None]:
     """Return a row of the CSV file with numbers as numbers, and null for empty cells."""
     texts = ("claim", "paper", "statement", "metric", "verdict", "extent", "size", "reason", "kind", "runs")
-    return {name: (text or None) if name in texts or not text else float(text) for name, text in row.items()}
+    return {name: (text or None) if name in texts or not text else _finite(float(text)) for name, text in row.items()}
+
+
+def _finite(number: float) -> float | None:
+    """Return the number, or null for Infinity and NaN, which JSON does not have."""
+    return number if math.isfinite(number) else None
 
 
 def _show(verdicts: list[Verdict[OwnClaim]]) -> None:

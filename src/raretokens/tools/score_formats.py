@@ -16,6 +16,8 @@ from raretokens.yaml_files import checked
 
 SAMPLES = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl")  # of lm-evaluation-harness
 NO_FILTER = "none"
+LOG_LIKELIHOODS = ("perplexity",)  # metrics of lm-evaluation-harness that are exp(-mean), although a sample has a logarithm
+COMPLETE = "success"  # status of a run of Inspect that was not interrupted
 SHOWN, WIDEST = 2, 200  # mistakes of a file after the first, and characters of each
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer, as Inspect's value_to_float
 
@@ -44,6 +46,7 @@ class InspectSample(BaseModel):
 class InspectLog(BaseModel):
     """The parts of a log of Inspect that scores need."""
 
+    status: str = COMPLETE
     eval: InspectEval
     samples: list[InspectSample] | None
 
@@ -120,7 +123,8 @@ def _add(metrics: dict[str, dict[str, float]], name: str, item: str, value: floa
 def _harness(file: Path) -> RunScores:
     """Return the scores of samples_<task>_<time>.jsonl, as `lm_eval --log_samples` writes them.
 
-    The system is the name of the folder. Metrics are called <task>.<metric>, or <task>.<filter>.<metric> with a filter.
+    The system is the name of the folder. Metrics are called <task>.<metric>, or <task>.<filter>.<metric> with a filter. A
+    perplexity is the exponential of the mean NLL, as in the harness's summary.
     """
     match = SAMPLES.fullmatch(file.name)
     task = match["task"] if match else file.stem
@@ -137,8 +141,10 @@ def _harness(file: Path) -> RunScores:
             value = sample.get(metric)
             if isinstance(value, int | float) and math.isfinite(value):
                 name = f"{task}.{metric}" if used == NO_FILTER else f"{task}.{used}.{metric}"
-                _add(metrics, name, str(sample["doc_id"]), float(value), f"{file}: line {number}: doc_id")
-    return _run(file, file.absolute().parent.name, None, metrics)
+                score = -float(value) if metric in LOG_LIKELIHOODS else float(value)
+                _add(metrics, name, str(sample["doc_id"]), score, f"{file}: line {number}: doc_id")
+    logarithms = [name for name in metrics if name.rpartition(".")[2] in LOG_LIKELIHOODS]
+    return _run(file, file.absolute().parent.name, None, metrics).replaced(logarithms=logarithms)
 
 
 def _inspect(tree: dict[str, Any], file: Path) -> Iterator[RunScores]:
@@ -147,6 +153,8 @@ def _inspect(tree: dict[str, Any], file: Path) -> Iterator[RunScores]:
     Metrics are called <task>.<scorer>, or <task>.<scorer>.<key> if a score has several values.
     """
     log = checked(InspectLog, tree, file)
+    if log.status != COMPLETE:
+        raise UserError(f"{file}: status: the run ended with {log.status!r}, so samples may be missing; should be {COMPLETE!r}")
     task, system = (log.eval.task or file.stem).rpartition("/")[2], log.eval.model or file.stem
     epochs: dict[int, dict[str, dict[str, float]]] = {}
     for sample in log.samples or []:
@@ -169,7 +177,9 @@ def _unpacked(file: Path) -> dict[str, Any]:
         with zipfile.ZipFile(file) as archive:
             names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
             header = _parsed(archive.read("header.json"), f"{file}: header.json")
-            return {"eval": header["eval"], "samples": [_parsed(archive.read(name), f"{file}: {name}") for name in names]}
+            status = {"status": header["status"]} if "status" in header else {}
+            samples = [_parsed(archive.read(name), f"{file}: {name}") for name in names]
+            return {**status, "eval": header["eval"], "samples": samples}
     except (zipfile.BadZipFile, KeyError, NotImplementedError) as error:  # the last: a compression that Python lacks
         raise UserError(
             f"{file}: cannot be read as a log of Inspect: {error}; `inspect log convert --to json` writes JSON"

@@ -35,12 +35,12 @@ class ObjectiveTrainer(Trainer):
 
     Batches need `labels`, with -100 at positions without a target. Only these positions are padding. A label that equals the
     padding id of the facts is a target, such as an end of text that also pads. The loss of a training step is the mean over its
-    targets in all micro-batches and processes. If the model's own loss includes a balancing loss of routers (output_router_logits),
-    its mean over the micro-batches is added. A pass over an iterable dataset omits its last micro-batches if they are fewer
-    than `gradient_accumulation_steps`. The objective controls counts, frozen rows, penalty, step end and optimizer, and each
-    checkpoint contains its state. An input embedding that is not tied to the output embedding trains as any other weight.
-    Evaluation returns the mean -log p of a target as `eval_loss`, and its exponential by frequency group as
-    `eval_ppl_total`, `eval_ppl_freq`, `eval_ppl_med` and `eval_ppl_rare`.
+    targets in all micro-batches and processes. If the model's own loss includes a balancing loss of routers
+    (output_router_logits), its mean over the micro-batches is added. A pass over an iterable dataset omits its last
+    micro-batches if they are fewer than `gradient_accumulation_steps`. The objective controls counts, frozen rows, penalty,
+    step end and optimizer, and each checkpoint contains its state. An input embedding that is not tied to the output embedding
+    trains as any other weight. Evaluation returns the mean -log p of a target as `eval_loss`, and its exponential by frequency
+    group as `eval_ppl_total`, `eval_ppl_freq`, `eval_ppl_med` and `eval_ppl_rare`.
 
     Args:
         objective: an objective whose facts have one entry per row of the output embedding.
