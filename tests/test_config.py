@@ -184,11 +184,39 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         ("own", {"lm-trian": "text"}, "own.lm-trian: 'lm-trian' is not allowed: string should match pattern"),
         ("own", {"lm-train": "s3://a/b"}, "own.lm-train: 's3://a/b' is not allowed: should be the path of a local file"),
         ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than steps ("),
+        ("own", {"lm-train": "src"}, "own.lm-train: 'src' is a folder; allowed: a plain-text file"),
+        ("alignments/nmt", 3, "alignments.nmt: 3 is not allowed: input should be a section with keys"),
+        ("root", "'; touch X; '", 'root: "\'; touch X; \'" is not allowed: should be a path of letters'),
+        ("root", "$(touch X)", "root: '$(touch X)' is not allowed: should be a path of letters"),
+        ("corpora/lm/baseline", "agg", "corpora.lm.baseline: 'agg' is a run of lm too; it needs another name"),
+        ("corpora/lm/baseline", "awd-mle", None),  # a run of another task
+        (
+            "corpora/more",
+            {"task": "lm", "corpus": "bible", "baseline": "human"},
+            "corpora.more.baseline: 'human' is the baseline of corpora.lm too; it needs another name",
+        ),
+        ("corpora/more", {"task": "lm", "corpus": "bible", "baseline": "copy"}, None),
+        (
+            "corpora/similarity",
+            {"task": "lm", "corpus": "bible", "baseline": "x"},
+            "corpora.similarity: the word-similarity sets have the folder of that name; it needs another name",
+        ),
+        ("scale", "a" * 101, "scale: a name of 101 letters; allowed: at most 100"),
+        ("scale", "a" * 100, None),
+        ("corpora/lm/baseline", "a" * 300, "corpora.lm.baseline: a name of 300 letters; allowed: at most 100"),
+        (
+            f"runs/lm/{'a' * 300}",
+            {"tokens": "lm", "model": "demo", "objective": "mle"},
+            f"runs.lm.{'a' * 300}: a name of 300 letters; allowed: at most 100",
+        ),
         ("nmt/models/base/heads", 5, "nmt.models.base.heads: 5; width 96 must be a multiple of twice that"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_it(tmp_path, key, value, message):
     path = edited(tmp_path, key, value)
+    if message is None:
+        load(path)
+        return
     with pytest.raises(UserError) as error:
         load(path)
     assert [line for line in str(error.value).split("\n") if line.startswith(f"{path}: {message}")], error.value

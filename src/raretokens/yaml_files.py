@@ -46,6 +46,7 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # libyaml, if PyYA
         raise Ambiguous(node, f"{node.value} is a date to some readers of YAML and text to others; put it in quotes")
 
 
+CLASS = re.compile(r"valid dictionary or (instance of \w+|object to extract fields from)")  # in messages of pydantic
 FLOAT = r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 # Tag -> pattern, first characters, and constructor of the scalars whose rules differ between YAML 1.1 and 1.2. The order
 # matters: an integer also matches the pattern of floats.
@@ -131,4 +132,5 @@ def _messages(key: str, items: list[dict]) -> list[str]:
         former = [old for old in first["input"] if renamed(section, str(old)) == name]
         return [unknown_key(section, old, first["input"][old], []) for old in former] or [f"{key}: missing; it is required"]
     place = f"{key}: " if key else ""  # none where the whole file is wrong
-    return [f"{place}{first['input']!r} is not allowed: {', or '.join(item['msg'].lower() for item in items)}"]
+    allowed = ", or ".join(CLASS.sub("section with keys", item["msg"]).lower() for item in items)
+    return [f"{place}{first['input']!r} is not allowed: {allowed}"]

@@ -25,11 +25,17 @@ from raretokens.training.config import RULES, RuleChoice, Training
 
 # Key of a training recipe -> key whose value it must not exceed.
 LIMITS = {"warmup": "steps", "block": "tokens_per_step", "validate_every": "steps"}
+LONGEST_NAME = 100  # letters; files of a run add up to 60, and a file system allows 255
+SIMILARITY = "similarity"  # folder of data/corpus that the stage of that name writes
+ROOT = re.compile(r"[\w./ +@,-]+")  # a path with nothing that a shell reads; stages of dvc.yaml contain it
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 Lines = Iterator[str]
 
 
 def mistakes(parameters: Parameters) -> Lines:
+    if not ROOT.fullmatch(parameters.root):
+        yield f"root: {parameters.root!r} is not allowed: should be a path of letters, digits and ./ _ + @ , - alone"
+    yield from _long_names(parameters)
     for name, count in Counter(parameters.sources).items():
         yield from _missing("sources", name, known_sources(), "known")
         if count > 1:
@@ -38,6 +44,7 @@ def mistakes(parameters: Parameters) -> Lines:
         yield from _own_file(f"own.{name}", file)
     for name, corpus in parameters.corpora.items():
         yield from _corpus(f"corpora.{name}", corpus, parameters)
+    yield from _baselines(parameters)
     for name in parameters.tokens:
         yield from _tokens(f"tokens.{name}", name, parameters)
     for name in parameters.alignments:
@@ -56,7 +63,36 @@ def _missing(key: str, name: str, known: Collection[str], what: str) -> Lines:
         yield f"{key}: {name!r} is not {what}; {nearest(name, known)}"
 
 
+def _long_names(parameters: Parameters) -> Lines:
+    """Yield a line for each name that is too long for the files that contain it."""
+    sections = {"own": parameters.own, "corpora": parameters.corpora, "tokens": parameters.tokens}
+    for task in tasks.names():
+        settings = parameters.task(task)
+        sections |= {f"{task}.models": settings.models} if settings else {}
+        sections |= {f"{sheet}.{task}": getattr(getattr(parameters, sheet), task) for sheet in ("runs", "continued")}
+    names = [(f"{section}.{name}", name) for section, entries in sections.items() for name in entries]
+    names += [(f"corpora.{name}.baseline", corpus.baseline) for name, corpus in parameters.corpora.items()]
+    names += [(f"corpora.{name}.extra_tests", test) for name, one in parameters.corpora.items() for test in one.extra_tests]
+    for key, name in [("scale", parameters.scale), *names]:
+        if len(name) > LONGEST_NAME:
+            yield f"{key}: a name of {len(name)} letters; allowed: at most {LONGEST_NAME}"
+
+
 # Corpora, tokens and alignments
+
+
+def _baselines(parameters: Parameters) -> Lines:
+    """Yield a line for each score file that two corpora, or a corpus and a run, would write."""
+    owners: dict[tuple[str, str], str] = {}
+    for name, corpus in parameters.corpora.items():
+        if corpus.task not in tasks.names():
+            continue
+        key, scored = f"corpora.{name}.baseline", (corpus.task, corpus.baseline)
+        if corpus.baseline in parameters.lines(corpus.task):
+            yield f"{key}: {corpus.baseline!r} is a run of {corpus.task} too; it needs another name"
+        if scored in owners:
+            yield f"{key}: {corpus.baseline!r} is the baseline of corpora.{owners[scored]} too; it needs another name"
+        owners.setdefault(scored, name)
 
 
 def _own_file(key: str, file: str) -> Lines:
@@ -65,9 +101,13 @@ def _own_file(key: str, file: str) -> Lines:
         yield f"{key}: {file!r} is not allowed: DVC does not expand ~; write {str(Path(file).expanduser())!r}"
     elif not file.strip() or "://" in file or "${" in file:
         yield f"{key}: {file!r} is not allowed: should be the path of a local file"
+    elif Path(file).is_dir():
+        yield f"{key}: {file!r} is a folder; allowed: a plain-text file"
 
 
 def _corpus(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Lines:
+    if key == f"corpora.{SIMILARITY}":
+        yield f"{key}: the word-similarity sets have the folder of that name; it needs another name"
     if corpus.task not in tasks.names():
         yield f"{key}.task: {corpus.task!r} is not known; allowed: {', '.join(tasks.names())}"
     elif parameters.task(corpus.task) is None:
