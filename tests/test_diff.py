@@ -30,6 +30,21 @@ agg-lowers-rare-perplexity,ppl.rare,reproduced,9,10,0.1,0.9
 """
 FIGURE = "panel,run,group,x,y\n" + "".join(f"AGG,AGG,,{i},{1000 - i}\n" for i in range(100))
 SWEEP = "panel,run,group,x,y\n(a) rare types,alpha 0.03,,0.03,1\n(a) rare types,alpha 0.04,,0.04,2\n"
+EFFECT = "kind,measured,low,high,seeds_low,seeds_high,test_low,test_high"
+MAIN = DECLARED.claims["agg-lowers-rare-perplexity"].statement
+DERIVED = {
+    "methods.csv": f"task,run,baseline,objective,metric,title,{EFFECT},verdict,seeds\n"
+    "lm,agg,mle,agg,isotropy.total,I(W),difference,0.200,0.190,0.210,0.190,0.210,,,better,3\n",
+    "decomposition.csv": f"run,objective,number,seeds,{EFFECT.removeprefix('kind,')}\n"
+    "agg,agg,mass.rare,3,3.8,3.7,3.9,3.7,3.9,,\n",
+    "reproducibility.csv": "table,row,column,metric,reported,measured,seeds,cv_star\nagg-3,MLE,PPL,ppl.total,13.30,60.0,3,9.5\n",
+    "main.csv": f"conclusion,paper,reported,measured,verdict\n{MAIN},AGG table 3,-83 %,-68 %,reproduced\n",
+    "power.csv": "claim,paper,reported,power_3\nagg-lowers-rare-perplexity,AGG,-0.8,0.40\n",
+    "verdicts.csv": "paper,reproduced,inconclusive,claims\nAGG,57,15,72\n",
+    "curves/lm/mle.csv": "update,nll,valid_nll\n" + "".join(f"{step},{8 - step / 100},\n" for step in range(0, 400, 100)),
+    "runs/lm/mle.bootstrap.csv": "ppl.rare,uniq.rare\n100,50\n110,55\n",
+    "runs/lm/mle.csv": "series,group,x,y\nnll,train,0,8\nnll,train,100,7\n",
+}
 
 
 declarations = cache(load_declarations)
@@ -65,7 +80,9 @@ def world(request, tmp_path) -> Path:
     (folder / "reports/claims.csv").write_text(CLAIMS)
     (folder / "reports/figures/agg-figure-4.csv").write_text(FIGURE)
     (folder / "reports/figures/agg-figure-5.csv").write_text(SWEEP)
-    (folder / "reports/runs/lm").mkdir(parents=True)
+    for name, text in DERIVED.items():
+        (folder / "reports" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "reports" / name).write_text(text)
     for name in ("index.md", "runs/lm/mle.json"):
         (folder / "reports" / name).write_text("{}")
     run(tmp_path, "git", "init", "-q")
@@ -139,6 +156,59 @@ def test_a_moved_cell_is_judged_by_its_metric_s_tolerance(world, name, old, new,
     done = diff(world)
     assert said in done.stdout, done.stdout + done.stderr
     assert done.returncode == code
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "out"),
+    [
+        ("methods.csv", "0.200", "0.230", False),  # both runs may move by 0.03
+        ("methods.csv", "0.200", "0.270", True),
+        ("methods.csv", "0.200,0.190", "0.201,0.130", False),
+        ("methods.csv", "0.200,0.190", "0.201,0.120", True),
+        ("methods.csv", "0.200,0.190,0.210,0.190,0.210,,,better", "0.201,,,,,,,inconclusive", False),
+        ("methods.csv", "better", "worse", True),
+        ("methods.csv", ",3\n", ",5\n", True),
+        ("decomposition.csv", "mass.rare,3,3.8", "mass.rare,3,4.8", False),
+        ("decomposition.csv", "mass.rare,3,3.8", "mass.rare,3,6.0", True),
+        ("reproducibility.csv", "13.30", "13.40", True),
+        ("reproducibility.csv", "60.0,3,9.5", "61.0,3,9.9", False),
+        ("reproducibility.csv", "60.0", "62.0", True),
+        ("reproducibility.csv", "9.5", "9.9", True),
+        ("main.csv", "-68 %", "-78 %", True),  # without its claim
+        ("power.csv", "0.40", "0.90", True),
+        ("verdicts.csv", "57,15", "58,14", True),
+        ("curves/lm/mle.csv", "0,8.0,", "0,8.1,", False),
+        ("curves/lm/mle.csv", "0,8.0,", "0,18.0,", True),
+        ("curves/lm/mle.csv", "0,8.0,", "0,8.0,5", True),
+        ("curves/lm/mle.csv", "100,7.0,\n", "", True),
+        ("runs/lm/mle.bootstrap.csv", "100,", "102,", False),
+        ("runs/lm/mle.bootstrap.csv", "100,", "300,", True),
+        ("runs/lm/mle.csv", "0,8\n", "0,8.1\n", False),
+        ("runs/lm/mle.csv", "nll,train,100,7\n", "nll,valid,100,7\n", True),
+    ],
+)
+def test_every_csv_file_of_the_reports_is_compared(world, name, old, new, out):
+    edit(world, f"reports/{name}", old, new)
+    done = diff(world)
+    assert f"| {name} |" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == out, done.stdout
+
+
+def test_what_follows_from_a_claim_may_change_with_it(world):
+    """A verdict, its count, the power and the row of the main claims change with a number that moved within its tolerance."""
+    edit(world, "reports/claims.csv", "reproduced,9,10,0.1,0.9", "inconclusive,9.1,10,0.1,1.1")
+    edit(world, "reports/main.csv", "-68 %,reproduced", "-67 %,inconclusive")
+    edit(world, "reports/power.csv", "0.40", "0.30")
+    edit(world, "reports/verdicts.csv", "57,15", "56,16")
+    done = diff(world)
+    assert done.returncode == 0 and "0 of them out" in done.stdout, done.stdout
+    edit(world, "reports/verdicts.csv", "56,16", "54,18")
+    assert diff(world).returncode == 1
+
+
+def test_a_table_that_the_revision_lacks_is_out(world):
+    (world / "reports/extra.csv").write_text("a\n1\n")
+    assert "| extra.csv |  |  |  | present |" in diff(world).stdout
 
 
 @pytest.mark.parametrize(

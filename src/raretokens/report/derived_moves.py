@@ -2,10 +2,14 @@
 
 An effect compares two runs, so it may move by twice the tolerance of its metric, or by the width of its interval. What follows
 from an effect, such as a verdict or a power, may change where the numbers of its line or its claim moved within their tolerance.
-A q depends on the other claims of its family, so it may take any value.
+Few seeds borrow the variance of other runs, so an interval may appear or disappear where another line moved. A q depends on the
+other claims of its family, so it may take any value.
 """
 
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,39 +29,74 @@ LINES = {
 EFFECTS = ("measured", "low", "high", "seeds_low", "seeds_high", "test_low", "test_high")
 FIXED = ("statement", "paper", "place", "metric", "role", "kind", "task", "title", "objective", "seeds", "runs",
          "reported", "reported_left", "reported_right")  # fmt: skip
+ROUNDING = Tolerance(rel=0.01)  # of what follows from an effect that did not move
+LOGIT_BIAS = Tolerance(rel=0.25)  # of the logit-bias baseline, which amplifies changes of the total perplexity
 SHIFT = 0.1  # largest mean shift of a curve, as a share of its range or of its mean, whichever is larger
 
 
-def line_moves(file: str, before: str, now: str, declared: Declarations, moved: Collection[str]) -> Iterator[Move]:
-    """Yield the moves of a file of LINES. `moved`: names and statements of claims whose numbers moved within their tolerance."""
-    for key, old, new in side_by_side(before, now, LINES[file]):
+def line_moves(
+    file: str, before: str, now: str, declared: Declarations, moved: Collection[str], scores: Path
+) -> Iterator[Move]:
+    """Yield the moves of a file of LINES.
+
+    Args:
+        moved: names and statements of claims whose numbers moved within their tolerance.
+        scores: folder of the score files.
+    """
+    lines = list(side_by_side(before, now, LINES[file]))
+    pooled = has_moved(lines)
+    for key, old, new in lines:
         if not old or not new:
             yield presence_move(file, " ".join(key), "", bool(old), bool(new))
         else:
-            yield from cell_moves(file, " ".join(key), old, new, declared, key[0] in moved)
+            if "baseline" in old:
+                sides = zip(("left", "right"), ("run", "baseline"), strict=True)
+                old |= {side: _score(scores / old["task"] / f"{old[run]}.json", old["metric"]) for side, run in sides}
+            yield from cell_moves(file, " ".join(key), old, new, declared, key[0] in moved, pooled)
+
+
+def has_moved(lines: Iterable[tuple[Any, dict[str, str], dict[str, str]]]) -> bool:
+    """Return whether an effect differs in one of the lines that side_by_side() yields."""
+    pairs = [(old.get("measured"), new.get("measured")) for _, old, new in lines]
+    return any(was and is_now and was != is_now for was, is_now in pairs)
+
+
+def _score(file: Path, metric: str) -> str:
+    """Return a metric of a score file as text; empty without it."""
+    value = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    for part in ("metrics", *metric.split(".")):
+        value = value.get(part, {})
+    return str(value or "")
 
 
 def cell_moves(
-    file: str, row: str, old: dict[str, str], new: dict[str, str], declared: Declarations, moved: bool = False
+    file: str,
+    row: str,
+    old: dict[str, str],
+    new: dict[str, str],
+    declared: Declarations,
+    moved: bool = False,
+    pooled: bool = False,
 ) -> Iterator[Move]:
     """Yield the moves of a line: of its effect, then of the cells that follow from the effect.
 
-    moved: whether numbers that the line follows from moved within their tolerance.
+    Args:
+        moved: whether numbers that the line follows from moved within their tolerance.
+        pooled: whether the effect of any line moved.
     """
     changed = [column for column in new if column in old and old[column] != new[column]]
-    effects = [column for column in changed if column in EFFECTS and file != "main.csv"]
+    both = [column for column in changed if old[column] and new[column]]
+    effects = [column for column in both if column in EFFECTS and file != "main.csv"]
     drift = _effect_drift(file, old, declared)
     numbers = [move for column in effects for move in number_moves(file, row, column, old[column], new[column], drift)]
     yield from numbers
-    moved = moved or bool(numbers)
-    moved &= not any(move.out for move in numbers)
-    for column in changed:
-        if column == "q":
-            yield from number_moves(file, row, column, old[column], new[column], ANY)
-        elif column not in effects:
-            is_fixed = column in FIXED
-            why = "exact" if is_fixed else "as the numbers that it follows from"
-            yield Move(file, row, column, old[column], new[column], why, is_fixed or not moved)
+    moved = (moved or bool(numbers)) and not any(move.out for move in numbers)
+    for column in (column for column in changed if column not in effects):
+        bound = EXACT if column in FIXED else ANY if column == "q" and column in both else ROUNDING
+        (move,) = number_moves(file, row, column, old[column], new[column], bound)
+        follows = moved or pooled and column in EFFECTS[1:]
+        is_free = follows and column not in FIXED
+        yield move._replace(tolerance="as the numbers that it follows from", out=False) if is_free else move
 
 
 def _effect_drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance:
@@ -67,12 +106,20 @@ def _effect_drift(file: str, line: dict[str, str], declared: Declarations) -> To
     owner = table or claim
     task = line.get("task") or (owner.task if owner else "lm")
     metric = declared.known_metric(line.get("metric") or line.get("number", ""))
-    drift = metric.drift_of(task) if metric else Tolerance(rel=SHIFT)
+    drift = metric.drift_of(task) if metric else LOGIT_BIAS
     if file == "reproducibility.csv":
         return drift
     ends = [(line.get(low), line.get(high)) for low, high in zip(EFFECTS[1::2], EFFECTS[2::2], strict=True)]
     widths = [float(high) - float(low) for low, high in ends if low and high]
-    return Tolerance(rel=2 * (drift.rel or 0.0), abs=max(2 * (drift.abs or 0.0), *widths, 0.0))
+    bounds = [2 * (drift.abs or 0.0), 2 * (drift.rel or 0.0) * _level(line), *widths]
+    return Tolerance(rel=2 * (drift.rel or 0.0), abs=max(bounds))
+
+
+def _level(line: dict[str, str]) -> float:
+    """Return the larger of the two numbers whose difference an effect is; 0 for ratios."""
+    if line.get("kind") != "difference":
+        return 0.0
+    return max((abs(float(line[side])) for side in ("left", "right") if line.get(side)), default=0.0)
 
 
 def count_moves(file: str, before: str, now: str, verdicts: int) -> Iterator[Move]:

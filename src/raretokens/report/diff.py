@@ -36,7 +36,7 @@ def compare(revision: Revision, declared: Declarations, reports: Path = Path("re
     verdicts = 0
     for name in sorted(names, key=lambda name: (name != CLAIMS, name)):
         before, now = revision.read(f"{reports / name}"), (reports / name).read_bytes()
-        found = _file_moves(name, before, now, declared, moved, verdicts) if before != now else []
+        found = _file_moves(name, before, now, declared, moved, verdicts, reports) if before != now else []
         moves += found
         if name == CLAIMS:
             moved, verdicts = _moved_claims(found, declared), sum(move.column == "verdict" for move in found)
@@ -77,14 +77,14 @@ def _cells(move: Move) -> tuple[str, ...]:
 
 
 def _file_moves(
-    name: str, before: bytes | None, now: bytes, declared: Declarations, moved: set[str], verdicts: int
+    name: str, before: bytes | None, now: bytes, declared: Declarations, moved: set[str], verdicts: int, reports: Path
 ) -> list[Move]:
     if before is None:
         return [presence_move(name, "", "", False, True)]
     try:
         old, new = (_text(name, part) for part in (before, now))
         if name in derived_moves.LINES:
-            return list(derived_moves.line_moves(name, old, new, declared, moved))
+            return list(derived_moves.line_moves(name, old, new, declared, moved, reports / "runs"))
         if name in COUNTS:
             return list(derived_moves.count_moves(name, old, new, verdicts))
         return list(MOVES.get(name.split("/")[0], derived_moves.curve_moves)(name, old, new, declared))
@@ -129,7 +129,9 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
 
     If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite.
     """
-    for (name,), old, new in side_by_side(before, now, ["claim"]):
+    lines = list(side_by_side(before, now, ["claim"]))
+    pooled = derived_moves.has_moved(lines)
+    for (name,), old, new in lines:
         if not old or not new:
             yield presence_move(file, name, "", bool(old), bool(new))
             continue
@@ -145,7 +147,7 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
             yield Move(file, name, "verdict", old["verdict"], new["verdict"], why, not why)
         rest = {column: value for column, value in new.items() if column not in (*sides, "verdict")}
         within = bool(numbers) and not any(move.out for move in numbers)
-        yield from derived_moves.cell_moves(file, name, old, rest, declared, within)
+        yield from derived_moves.cell_moves(file, name, old, rest, declared, within, pooled)
 
 
 def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:
