@@ -18,7 +18,7 @@ from raretokens.transformers import ObjectiveTrainer  # noqa: E402
 from raretokens.transformers.model_loss import try_model  # noqa: E402
 from raretokens.transformers.output_embedding import OutputEmbedding  # noqa: E402
 
-HERE = Path(__file__).parent
+HERE, EOS = Path(__file__).parent, 3
 
 
 @pytest.fixture(autouse=True)
@@ -89,17 +89,17 @@ def naive(kind: str, name: str) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", ["mle", "agg", "adversarial"])
 def test_a_label_is_a_target_whichever_id_pads(tmp_path, kind, name):
     """Also the id that the facts call padding, because labels of padding are -100."""
-    assert any((row["labels"][1:] == 7).any() for row in map(tiny.Sentences().__getitem__, range(15)))
+    assert any((row["labels"][1:] == EOS).any() for row in map(tiny.Sentences().__getitem__, range(15)))
     found = []
-    for pad in (-100, tiny.PAD, 7):
+    for pad in (-100, tiny.PAD, EOS):
         ours = tiny.trainer(tmp_path, kind, name, facts={"pad": pad}, max_steps=2)
         ours.train()
-        found.append((tiny.weights(ours), tiny.losses(ours), ours.loop.targets, ours.evaluate()["eval_ppl_total"]))
+        found.append([tiny.weights(ours), tiny.losses(ours), ours.loop.targets, ours.evaluate()["eval_ppl_total"]])
     for weights, *numbers in found[1:]:
         assert numbers == found[0][1:]
         close(weights, found[0][0], atol=0, rtol=0)
     with pytest.raises(UserError, match="unmasked_pad is not allowed with an objective: should be false; labels of padding are"):
-        ObjectiveTrainer(ours.model, ours.args, objective=build("agg", tiny.known(pad=7), unmasked_pad=True))
+        ObjectiveTrainer(ours.model, ours.args, objective=build("agg", tiny.known(pad=EOS), unmasked_pad=True))
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "marian"])
