@@ -37,8 +37,8 @@ OUTS = {
     "train-lm@cosreg": ["data/runs/lm/cosreg"],
     "predict-lm@cosreg": ["data/predictions/lm/cosreg"],
     "score-lm@cosreg": [
-        f"reports/{name}" for name in ("runs/lm/cosreg.json", "runs/lm/cosreg.csv", "curves/lm/cosreg.csv")
-    ],
+        *(f"reports/runs/lm/cosreg.{kind}" for kind in ("json", "csv", "bootstrap.csv")), "reports/curves/lm/cosreg.csv"
+    ],  # fmt: skip
 }
 ALL = """
 import sys

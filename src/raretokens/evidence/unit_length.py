@@ -16,17 +16,16 @@ class UnitLength(StrEnum):
     NOT_RECORDED = "not recorded"
 
 
-def at_unit_length(comparison: Comparison, margins: tuple[float, float]) -> UnitLength | None:
-    """Compare the same runs by I(W) at unit RMS length, or return None for a comparison of other metrics.
+def at_unit_length(comparison: Comparison, margins: tuple[float, float]) -> UnitLength:
+    """Compare the same runs by I(W) at unit RMS length.
 
-    margins: lowest and highest effect that count as no change.
+    Args:
+        comparison: of a metric that begins with RAW.
+        margins: lowest and highest effect that count as no change.
     """
-    sides = comparison.all_sides
-    if not any(side.metric.startswith(RAW) for side in sides.values()):
-        return None
     replaced = {
-        name: side.replaced(metric=side.metric.replace(RAW, UNIT, 1) if side.metric.startswith(RAW) else side.metric)
-        for name, side in sides.items()
+        name: side.replaced(metric=UNIT + side.metric.removeprefix(RAW)) if side.metric.startswith(RAW) else side
+        for name, side in comparison.all_sides.items()
     }
     at_unit = Comparison(comparison.kind, replaced, comparison.scores)
     if not at_unit.seed_effects:

@@ -17,7 +17,7 @@ from raretokens.evidence.effects import reported_effect, reported_numbers, to_ad
 from raretokens.evidence.intervals import FEWEST_SEEDS, Interval
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.settings import nearest
-from raretokens.evidence.unit_length import UnitLength, at_unit_length
+from raretokens.evidence.unit_length import RAW, UnitLength, at_unit_length
 from raretokens.papers.claim import Claim, Expectation, Precondition, Reference, Side
 from raretokens.papers.declarations import Declarations
 
@@ -248,6 +248,7 @@ def verdict_on(
     if reason == COVERED and reported is not None and _is_smaller(claim, comparison, reported):
         reason = SMALLER
     has_p = outcome in TESTED and comparison.posterior and not comparison.lacks_variance
+    has_length = outcome in TESTED and claim.sides["left"].metric.startswith(RAW)
     runs = (run for side, run in comparison.runs.items() if side in claim.sides and run)
     return Verdict(
         name=name,
@@ -258,7 +259,7 @@ def verdict_on(
         reported=reported,
         runs=tuple(dict.fromkeys(runs)),
         p=min(comparison.p_values(*claim.margins).values()) if has_p else None,
-        unit_length=at_unit_length(comparison, claim.margins) if outcome in TESTED else None,
+        unit_length=at_unit_length(comparison, claim.margins) if has_length else None,
     )
 
 
