@@ -41,8 +41,7 @@ paper: environment ## build the paper on the software: paper/paper.pdf
 	uv run --quiet paper/build.py
 
 readme: environment ## make the pages anew that show what reports say
-	python -m raretokens scales docs
-	for text in README.md docs/benchmarks.md docs/gpus.md docs/glossary.md docs/reproducibility.md docs/studies.md docs/reliability.md docs/declarations.md docs/changes-after-results.md; do python -m raretokens readme $$text || exit; done
+	python -m raretokens readme
 
 # Where git does not work (a ZIP of the repository, no git, another owner), DVC does without until it does: all but experiments and
 # comparisons works.

@@ -14,8 +14,10 @@ from test_prose import average
 from tiny import world
 from tiny.run_sheet import DECLARED
 
+from raretokens.errors import UserError
 from raretokens.pipeline.cluster import first_seeds, main_runs
 from raretokens.pipeline.config import load
+from raretokens.tools import scale_commands
 from raretokens.tools.cli import build_parser
 
 ROOT = Path(__file__).parents[1]
@@ -96,6 +98,40 @@ def test_a_command_that_looks_is_quiet_and_narrow_in_a_fresh_clone(clone, comman
     assert done.returncode == 0, done.stderr
     assert not re.search(r"warning|traceback|failed|errno", done.stdout + done.stderr, flags=re.IGNORECASE)
     assert [line for line in done.stdout.splitlines() if len(line) > WIDTH] == []
+
+
+@pytest.fixture
+def pages(tmp_path, monkeypatch) -> Path:
+    """A repository whose README includes a report, and a page that is made from the reports of all scales."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "findings.md").write_text("-68 %\n")
+    (tmp_path / "README.md").write_text("<!-- include findings.md -->\n-68 %\n<!-- end -->\n")
+    (tmp_path / "docs/verdict.md").write_text("104 are reproduced.\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(scale_commands, "root", lambda: tmp_path)
+    made = {tmp_path / "docs/verdict.md": "104 are reproduced.\n"}
+    monkeypatch.setattr(scale_commands, "scale_pages", lambda *_: made)
+    monkeypatch.setattr(scale_commands, "_declared", lambda: None)
+    return tmp_path
+
+
+def refresh(*words: str) -> None:
+    arguments = build_parser(["readme"]).parse_args(["readme", *words])
+    arguments.function(arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"), [("README.md", "-68", "-86"), ("docs/verdict.md", "104", "140"), ("findings.md", "-68", "-60")]
+)
+def test_a_page_that_is_not_what_the_reports_say_is_named_and_made_anew(pages, name, old, new):
+    refresh("--check")
+    file = pages / name
+    file.write_text(file.read_text().replace(old, new))
+    page = "README.md" if name == "findings.md" else name
+    with pytest.raises(UserError, match=f"^{page}: not what the reports say; make readme updates the page$"):
+        refresh("--check")
+    refresh()
+    refresh("--check")
 
 
 def test_the_readme_is_short_and_its_sentences_are_too():

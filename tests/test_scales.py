@@ -59,15 +59,6 @@ def test_the_largest_scale_leads_and_what_two_scales_decide_differently_is_liste
     )
 
 
-def test_the_committed_page_is_that_of_the_committed_reports():
-    root = Path(__file__).parents[1]
-    claims = scales.read(root, DECLARED)
-    assert (root / "docs/evidence.md").read_text(encoding="utf-8") == scales.to_markdown(
-        claims, DECLARED, scales.training_costs(root)
-    ), "run `make readme`"
-    assert (root / "docs/verdict.md").read_text(encoding="utf-8") == scales.in_words(claims, DECLARED) + "\n"
-
-
 def test_what_runs_took_is_said_as_far_as_it_is_known(tmp_path):
     file = tmp_path / "scales/small/trained.csv"
     file.parent.mkdir(parents=True)

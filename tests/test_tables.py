@@ -13,7 +13,7 @@ from raretokens.evidence.scores import Scores
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
-from raretokens.report import build, markdown
+from raretokens.report import build
 from raretokens.report.cells import Cell, significant
 from raretokens.report.tables import to_markdown
 
@@ -175,20 +175,6 @@ def test_the_report_of_an_empty_world_says_not_run(tmp_path):
     assert "**0 of 744** reported numbers of 40 tables" in text and DECLARED.scales["demo"].text in text
     assert "not measured" in (tmp_path / "findings.md").read_text() and (tmp_path / "papers/agg-forest.svg").is_file()
     assert json.loads((tmp_path / "headline.json").read_text()) == {}
-
-
-def test_the_readme_shows_the_committed_tables():
-    for name in (
-        "README.md",
-        "docs/benchmarks.md",
-        "docs/glossary.md",
-        "docs/studies.md",
-        "docs/reliability.md",
-        "docs/declarations.md",
-    ):
-        file = ROOT / name
-        text = file.read_text(encoding="utf-8")
-        assert markdown.refresh(text, file.parent) == text, "run `make readme`"
 
 
 def test_numbers_end_where_their_spread_begins():

@@ -26,7 +26,7 @@ COMMANDS = {
     "cluster": ("scale_commands.submit", "Submit the scale to Slurm: what runs share, an array of runs, the reports"),
     "table": ("scale_commands.show_table", "Write one report table and print it"),
     "needs": ("scale_commands.show_needs", "Print the DVC targets that a table needs"),
-    "readme": ("scale_commands.refresh", "Refresh the tables that a text includes from the reports"),
+    "readme": ("scale_commands.refresh", "Update the pages of docs from the reports; --check: exit 1 if one is not current"),
     "verify": ("scale_commands.show_verification", "Check that code and parameters made the reports; exit 1 if not"),
     "adopt": ("scale_commands.adopt_code", "Accept changed code that is shown to do the same; exit 1 if it does not"),
     "trained": ("scale_commands.write_trained", "Write hours, machine and weights of each run to trained.csv"),

@@ -119,12 +119,34 @@ def show_needs(arguments: argparse.Namespace) -> None:
     print(*build.needed(arguments.table, run_sheet(load()), _declared(), paths.REPORTS))
 
 
-@command(argument("file", type=Path))
+@command(
+    argument("files", nargs="*", type=Path, metavar="FILE", help="default: all pages of docs, and README.md"),
+    argument("--check", action="store_true", help="write nothing; exit 1 if a page is not current"),
+)
 def refresh(arguments: argparse.Namespace) -> None:
-    text: Path = arguments.file
-    if not text.is_file():
-        raise UserError(f"{text}: no such file")
-    write_text(text, markdown.refresh(text.read_text(encoding="utf-8"), text.parent))
+    for file in arguments.files:
+        if not file.is_file():
+            raise UserError(f"{file}: no such file")
+    old = [] if arguments.files else _update(scale_pages(root(), _declared()), arguments.check)
+    for file in arguments.files or pages_with_includes(root()):
+        text = markdown.refresh(file.read_text(encoding="utf-8"), file.parent)
+        old += _update({file: text}, arguments.check)
+    if arguments.check and old:
+        names = (os.path.relpath(file) for file in old)
+        raise UserError("\n".join(f"{name}: not what the reports say; make readme updates the page" for name in names))
+
+
+def pages_with_includes(top: Path) -> list[Path]:
+    files = [top / "README.md", *sorted(top.glob("docs/*.md"))]
+    return [file for file in files if markdown.INCLUDE.search(file.read_text(encoding="utf-8"))]
+
+
+def _update(pages: dict[Path, str], check: bool) -> list[Path]:
+    """Write the pages that are not current, unless they are only checked, and return them."""
+    old = [file for file, text in pages.items() if not file.is_file() or file.read_text(encoding="utf-8") != text]
+    for file in () if check else old:
+        write_text(file, pages[file])
+    return old
 
 
 def show_verification(arguments: argparse.Namespace) -> None:
@@ -159,14 +181,21 @@ def write_trained(arguments: argparse.Namespace) -> None:
 
 @command(argument("folder", type=Path))
 def compare_scales(arguments: argparse.Namespace) -> None:
-    declared = _declared()
-    verdicts = scales.read(root(), declared)
-    write_text(arguments.folder / "evidence.md", scales.to_markdown(verdicts, declared, scales.training_costs(root())))
-    write_text(arguments.folder / "verdict.md", scales.in_words(verdicts, declared) + "\n")
-    facts = checklist_facts(root(), CHECKLIST, declared)
+    for file, text in scale_pages(root(), _declared()).items():
+        write_text(arguments.folder / file.name, text)
+
+
+def scale_pages(top: Path, declared: Declarations) -> dict[Path, str]:
+    """Return the pages of docs that are made from the reports of all scales. `top`: the folder of the code."""
+    verdicts, facts = scales.read(top, declared), checklist_facts(top, CHECKLIST, declared)
     rows = checklist.rows(facts)
-    write_text(arguments.folder / "checklist.csv", checklist.to_csv(rows))
-    write_text(arguments.folder / "checklist.md", checklist.to_markdown(rows, facts))
+    pages = {
+        "evidence.md": scales.to_markdown(verdicts, declared, scales.training_costs(top)),
+        "verdict.md": scales.in_words(verdicts, declared) + "\n",
+        "checklist.csv": checklist.to_csv(rows),
+        "checklist.md": checklist.to_markdown(rows, facts),
+    }
+    return {top / "docs" / name: text for name, text in pages.items()}
 
 
 def checklist_facts(top: Path, scale: str, declared: Declarations) -> checklist.Facts:
