@@ -43,24 +43,6 @@ def test_types_that_occur_equally_often_are_rare_in_training_as_promised(tied, s
     assert objective.rare.sum() == 300 and objective.about()["rare_types"] == 0.3
 
 
-@given(st.lists(st.integers(0, 99), min_size=2, max_size=60), st.data())
-def test_facts_and_alpha_for_make_the_same_types_rare(counts, data):
-    """Special tokens may have any ids and may never occur; padding is a row or none."""
-    ids = st.integers(0, len(counts) - 1)
-    marks, first, pad = data.draw(st.sets(ids)), data.draw(ids), data.draw(ids | st.just(-100))
-    share = data.draw(st.floats(0.01, 0.99))
-    counts = torch.tensor(counts) * 100 + torch.arange(len(counts))  # no ties, which alpha cannot separate
-    known = facts_of(counts, width=4, steps_per_epoch=3, specials=first, markers=marks, pad=pad, rare_share=share)
-    types = [id for id in range(first, len(counts)) if id not in marks | {pad}]
-    if not types:
-        assert not known.rare.any()
-        return
-    expected = sorted(types, key=counts.__getitem__)[: len(types) - round(len(types) * (1 - share))]
-    assert known.rare.nonzero().flatten().tolist() == sorted(expected)
-    about = build("agg", known, alpha=alpha_for(known, share)).about()
-    assert abs(about["rare_types"] * len(types) - len(expected)) < 1 + 1e-6
-
-
 @pytest.mark.parametrize("each", [1, 2**24 + 1, 2**30, 2**31 - 1])
 def test_an_epoch_of_any_length_is_counted_and_gated_as_its_counts_say(each):
     """Sums over a window beyond 32 bits, also from a state in which the former code kept 32 bits."""

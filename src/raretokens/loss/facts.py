@@ -47,11 +47,6 @@ class Facts:
         return special
 
     @property
-    def may_be_rare(self) -> Tensor:
-        """Mask (N, bool) of the types among which a share is rare: no special token, padding or filler."""
-        return self.used & ~self.special
-
-    @property
     def by_frequency(self) -> Tensor:
         """Ids by falling frequency (N, int64): special tokens first, fillers last, ties by id."""
         if self.order is not None:
@@ -90,8 +85,8 @@ def facts(
         counts: N, int64, occurrences of each id as a training target, ids in any order.
         width: d, width of the embedding matrix.
         steps_per_epoch: training steps per epoch.
-        rare: N, bool, the rare group. The default is the `rare_share` of types that occur least often. Special tokens (`markers`
-            and ids below `specials`), padding and fillers are not among these types. AGG uses 20 % (section 3.1).
+        rare: N, bool, the rare group. The default is the `rare_share` of types that occur least often, without `markers` and ids
+            below `specials`. AGG uses 20 % (section 3.1).
         types: number of ids that text can use. Later ids are fillers, which never occur and are never rare. By default, all ids
             are types.
         specials: number of first ids that are special tokens, which are never rare.
@@ -108,10 +103,6 @@ def facts(
     counts = torch.as_tensor(counts)
     if counts.dim() != 1:
         raise ValueError(f"counts has shape {tuple(counts.shape)}; expected one entry for each type")
-    counts, given = counts.long(), counts  # a sum of fewer bits, such as those of uint8, could wrap around
-    if given.dtype == torch.bool or not (counts == given).all():
-        raise ValueError("facts: counts of types is not allowed: whole numbers, occurrences in the text")
-    check_pad(pad)
     types = len(counts) if types is None else types
     rare = None if rare is None else torch.as_tensor(rare, device=counts.device)
     order = None if order is None else torch.as_tensor(order, device=counts.device)
@@ -126,6 +117,7 @@ def _check(known: Facts, rare: Tensor | None, share: float) -> None:
     group = known.counts > 0 if rare is None else rare
     rules = (
         ("counts", "of types", n > 0 and not (known.counts < 0).any(), "at least one, none negative"),
+        ("counts", "of types", torch.equal(known.counts, known.counts.round()), "whole numbers, occurrences in the text"),
         ("rare", tuple(group.shape), group.shape == (n,), f"one entry for each of {n} types"),
         ("rare", group.dtype, group.dtype == torch.bool, "true or false for each type"),
         ("rare_share", share, 0 <= share <= 1, "0 to 1"),
@@ -159,17 +151,7 @@ def _marked_ids(markers: Tensor | Iterable[int], size: int) -> tuple[int, ...]:
 
 
 def _is_positive(number: Any) -> bool:
-    return _is_whole(number) and int(number) > 0
-
-
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, SupportsIndex) and not isinstance(number, bool)
-
-
-def check_pad(pad: Any) -> None:
-    """Raise ValueError unless pad is an id, as the pad_token_id of a tokenizer may not be."""
-    if not _is_whole(pad):
-        raise ValueError(f"pad {pad} is not allowed: a whole number, which is -100 where targets without a loss have no id")
+    return isinstance(number, SupportsIndex) and int(number) > 0
 
 
 def _highest(counts: Tensor) -> int:
@@ -182,12 +164,11 @@ def _is_order(order: Tensor | None, size: int) -> bool:
 
 
 def _least_frequent(known: Facts, share: float) -> Tensor:
-    """Return the rare group (N, bool): the least frequent of the types that may be rare."""
+    """Return the rare group (N, bool): the least frequent types, without fillers and special tokens."""
     rare = torch.zeros(len(known.counts), dtype=torch.bool, device=known.counts.device)
-    types = known.may_be_rare.nonzero().squeeze(1)
-    by_frequency = types[known.counts[types].argsort(descending=True, stable=True)]
-    rare[by_frequency[round(len(types) * (1 - share)) :]] = True
-    return rare
+    by_frequency = known.counts[: known.types].argsort(descending=True, stable=True)
+    rare[by_frequency[round(known.types * (1 - share)) :]] = True
+    return rare & ~known.special
 
 
 def facts_of_text(

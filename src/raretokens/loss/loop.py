@@ -22,7 +22,6 @@ from torch import Tensor, distributed, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_map_only
 
-from raretokens.loss.facts import check_pad
 from raretokens.loss.objective import Objective, keep_frozen_rows
 from raretokens.loss.terms import PLAIN, Head
 
@@ -35,7 +34,8 @@ def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -
     Raises:
         ValueError: if a target is neither padding nor a type.
     """
-    check_pad(pad)
+    if not isinstance(pad, int) or isinstance(pad, bool):
+        raise ValueError(f"pad {pad} is not allowed: a whole number, which is -100 where targets without a loss have no id")
     parts = [part.reshape(-1) for part in targets]
     flat = torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
     if flat.dtype == torch.bool or flat.is_floating_point():
@@ -235,9 +235,15 @@ class Loop:
         if not self.is_frozen:
             self.objective.end_step(self.embedding)
 
+    @property
+    def has_optimizer_rule(self) -> bool:
+        """Whether the optimizer that trains the embedding matrix has to be that of `optimizer`."""
+        is_own = type(self.objective).optimizer is not Objective.optimizer
+        return is_own and getattr(self.objective, "form", "") != "l2"  # weight decay has a form without an optimizer rule
+
     def _check_optimizer(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Raise RuntimeError if an optimizer other than the objective's is about to change the embedding matrix."""
-        if self.is_frozen or not self.objective.changes_optimizer or any(optimizer is own for own in self._optimizers):
+        if self.is_frozen or not self.has_optimizer_rule or any(optimizer is own for own in self._optimizers):
             return
         if any(weight is self.embedding for group in optimizer.param_groups for weight in group["params"]):
             kind = type(optimizer).__name__

@@ -41,11 +41,6 @@ class Objective(nn.Module):
         """Name of the objective's file, for messages."""
         return type(self).__module__.rpartition(".")[2]
 
-    @property
-    def changes_optimizer(self) -> bool:
-        """Whether the optimizer that trains the embedding matrix has to be that of `optimizer`."""
-        return type(self).optimizer is not Objective.optimizer
-
     def __init_subclass__(cls, **settings: Any) -> None:
         """Wrap an overridden `begin_step` with a check of its counts, so that `loss` can detect a missing call."""
         super().__init_subclass__(**settings)
@@ -178,8 +173,6 @@ def _with_check(begin_step: Callable[[Any, Tensor], None]) -> Callable[[Any, Ten
     def checked(self: Objective, counts: Tensor) -> None:
         if counts.shape != self.facts.counts.shape:
             raise ValueError(f"counts of shape {tuple(counts.shape)}; the facts have {len(self.facts.counts)} types")
-        if counts.dtype == torch.bool or counts.is_floating_point():
-            raise ValueError(f"counts of {counts.dtype} are not allowed: whole numbers of targets, int64")
         begin_step(self, counts)
         self.has_begun = True
 

@@ -58,7 +58,7 @@ def seen(facts: "Facts") -> tuple[np.ndarray, int]:
 
 def never(facts: "Facts") -> np.ndarray:
     """Return a bool mask of the types in `seen` that are never rare."""
-    return ~facts.may_be_rare[: facts.types].cpu().numpy()
+    return facts.special[: facts.types].cpu().numpy()
 
 
 def alpha_for(facts: "Facts", share: float = USUAL) -> float:

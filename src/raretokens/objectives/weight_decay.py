@@ -14,10 +14,6 @@ OPTIONS = {"rate": (0.2, ">= 0"), "form": ("decoupled", "l2")}
 
 
 class Objective(objective.Objective):
-    @property
-    def changes_optimizer(self) -> bool:
-        return self.form == "decoupled"
-
     def penalty(self, weight: Tensor) -> Tensor | None:
         return self.rate * weight.square().sum() / len(weight) if self.form == "l2" else None
 

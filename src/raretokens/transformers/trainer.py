@@ -168,7 +168,7 @@ class ObjectiveTrainer(Trainer):
         return super().create_optimizer(*model)
 
     def _has_own_optimizer(self) -> bool:
-        return self.loop.objective.changes_optimizer
+        return self.loop.has_optimizer_rule
 
     def log(self, logs: dict[str, float], *arguments: Any) -> None:
         super().log({**logs, **(read_numbers(self.loop.objective.report()) if "loss" in logs else {})}, *arguments)
