@@ -233,7 +233,7 @@ def judge_in(setting: str, scores: Scores, name: str, claim: Claim, declared: De
     numbers = reported_numbers(claim, declared)
     found = verdict_on(name, claim, comparison, reported_effect(claim, declared), obstacle)
     if found.outcome == Outcome.INCONCLUSIVE and setting and (why := declared.settings[setting].reason):
-        found = replace(found, outcome=Outcome.NOT_TESTABLE, reason=why, p=None)
+        found = replace(found, outcome=Outcome.NOT_TESTABLE, reason=why, p=None, unit_length=None)
     return replace(found, setting=setting, reported_left=numbers["left"], reported_right=numbers.get("right"))
 
 
