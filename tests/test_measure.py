@@ -56,6 +56,20 @@ def numbers(one: Measurement) -> dict[str, float]:
     return {path: number for path, number, _ in signed_numbers(one.metrics)}
 
 
+@pytest.mark.parametrize("specials", [[], ["<unk>"], ["<s>", "</s>"], ["<unk>", "<pad>", "<s>", "</s>"]])
+@pytest.mark.parametrize("types", [10, 33, 400])
+def test_frequency_groups_have_their_shares_of_the_types_that_exist(tmp_path, specials, types):
+    """A special token that the vocabulary lacks is no type."""
+    words = np.array(specials + [f"w{id}" for id in range(types - len(specials))])
+    np.savez(tmp_path / "x.npz", table=RNG.standard_normal((types, 4)).astype(np.float32), words=words)
+    model, counts = load_model(str(tmp_path / "x.npz")), RNG.permutation(types)
+    (role,) = model.embeddings
+    found = arrange_rows(model, role, counts)
+    assert [int((found.groups[found.rows >= 0] == code).sum()) for code in range(3)] == [
+        round(0.3 * types), round(0.8 * types) - round(0.3 * types), types - round(0.8 * types)
+    ]  # fmt: skip
+
+
 def naive(table: np.ndarray) -> dict[str, float]:
     """The formulas as they are printed, in float64."""
     table = table.astype(np.float64)

@@ -3,7 +3,7 @@
 The pipeline's own vocabularies have this order. The position of a missing special token has row -1.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -101,8 +101,13 @@ def _order_rows(
 
 
 def _group_positions(vocabulary: Vocabulary, rows: np.ndarray, declared: dict[str, Any] | None) -> np.ndarray:
-    """Return the frequency group of each position, or UNGROUPED if no groups are declared."""
-    groups = vocabulary.frequency_groups(SimpleNamespace(**declared)) if declared else np.full(len(rows), UNGROUPED, np.int8)
+    """Return the frequency group of each position, or UNGROUPED if no groups are declared. Missing special tokens are no types."""
+    groups = np.full(len(rows), UNGROUPED, np.int8)
+    if declared:
+        missing = int(np.sum(rows[: len(SPECIALS)] < 0))
+        parts = {name: getattr(vocabulary, name)[missing:] for name in ("tokens", "counts", "target_counts")}
+        present = replace(vocabulary, **parts)
+        groups[:missing], groups[missing:] = FREQ, present.frequency_groups(SimpleNamespace(**declared))
     groups[vocabulary.types :] = FILLER
     groups[: len(SPECIALS)][rows[: len(SPECIALS)] < 0] = FILLER
     if rows[PAD] >= 0:
