@@ -31,6 +31,7 @@ def pages(verdicts: list[Verdict], declared: Declarations, scale: str, scores: A
     shared = {
         "scale": scale,
         "meanings": MEANINGS,
+        "number_of": _number_text,
         "rows": lambda own: (_cells(one, _lines(one, scores)) for one in own),
         "prose": {one.name: " ".join(_prose(one, effects, scale, declared)) for one in verdicts},
     }
@@ -66,6 +67,12 @@ def _by_label(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
     for one in verdicts:
         groups[label(one)].append(one)
     return {name: own for name, own in groups.items() if own}
+
+
+def _number_text(verdicts: list[Verdict]) -> str:
+    """Return the number of listed claims, and for conclusions how many of them are counted."""
+    times = sum(one.counted_with == one.name for one in verdicts)
+    return f"{len(verdicts)}" + ("" if all(one.claim.is_ours for one in verdicts) else f" listed, {times} counted")
 
 
 def _by_model(verdicts: Iterable[Verdict], scores: AllScores) -> list[list[str]]:
