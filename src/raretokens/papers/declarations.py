@@ -174,7 +174,10 @@ class ReportedTable:
         self.path = folder / f"{name}.csv"
         if not self.path.is_file():
             raise UserError(f"{self.path}: no such file; a table or a claim names it")
-        lines = csv_files.read_csv(self.path)[COLUMNS].itertuples(index=False, name=None)
+        found = csv_files.read_csv(self.path)
+        if missing := [name for name in COLUMNS if name not in found]:
+            raise UserError(f"{self.path}: no column {', '.join(missing)}; needed are {', '.join(COLUMNS)}")
+        lines = found[COLUMNS].itertuples(index=False, name=None)
         self.cells = {
             (row, column, group): Reported(value, note, " > ".join((row, column, group)))
             for row, column, group, value, note in lines

@@ -10,12 +10,14 @@ from raretokens.pipeline.job_file import load_job, parse_job, read_job_file
 
 
 def jobs() -> None:
-    """Check params.yaml, write the job of each stage, and remove scores of runs that are no longer on the run sheet."""
+    """Check params.yaml and data/paper, write all jobs, and remove scores of runs that are no longer on the run sheet."""
+    from raretokens.papers.validation import check
     from raretokens.pipeline.config import load
     from raretokens.pipeline.jobs import remove_stale_scores, run_sheet, write_jobs
 
     parameters = load()
     context.check_folder(parameters.own)
+    check(context.root() / paths.PAPERS)
     write_jobs(parameters, paths.JOBS)
     remove_stale_scores(run_sheet(parameters), paths.SCORES, paths.CURVES)
 
