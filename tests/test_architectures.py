@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-hf = pytest.importorskip("transformers", reason="optional: pip install 'raretokens[transformers]'")
+hf = pytest.importorskip("transformers", reason="optional: pip install transformers accelerate")
 
 from tiny import fine_tuning as tiny  # noqa: E402
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
@@ -20,6 +21,7 @@ from raretokens.tools.measure.notes import progress
 from raretokens.tools.measure.output import difference_lines, summary, write
 from raretokens.tools.measure.row_bootstrap import row_replicates
 from raretokens.tools.measure.row_order import arrange_rows
+from raretokens.tools.measure.stored_matrix import StoredMatrix
 
 ROWS, WIDTH = 600, 16
 
@@ -77,6 +79,38 @@ def test_where_isotropy_depends_on_the_length_of_rows_both_values_are_noted(tmp_
     write([unit, long], tmp_path / "page", compare([unit, long]))
     assert all(longer in (tmp_path / "page" / name).read_text() for name in ("index.html", "measure.md"))
     assert note in json.loads((tmp_path / "page/measure.json").read_text())[1]["notes"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("scale", [0.3, 1.3, 3.0])
+def test_a_difference_lies_in_its_interval(tmp_path, seed, scale):
+    """Also where replicates lie beside the value, as those of a minimum over a maximum do."""
+    random = np.random.default_rng(seed)
+    rows, words = random.standard_normal((ROWS, WIDTH)) / WIDTH, np.array([f"w{id}" for id in range(ROWS)])
+    first, second = measured(tmp_path, "first", rows, words), measured(tmp_path, "second", scale * rows, words)
+    (found,) = compare([first, second])
+    known = [one for one in found.differences if one.low is not None]
+    assert len(known) == 13 and all(one.low <= one.value <= one.high for one in known)
+
+
+@pytest.mark.parametrize("scales", [1, ROWS])
+def test_a_quantised_embedding_is_compared_with_the_original(tmp_path, scales):
+    random = np.random.default_rng(0)
+    rows, words = random.standard_normal((ROWS, WIDTH)).astype(np.float32), np.array([f"w{id}" for id in range(ROWS)])
+    scale = 127 / (np.abs(rows).max() if scales == 1 else np.abs(rows).max(1))
+    integers = np.round(rows * np.reshape(scale, (-1, 1))).astype(np.int8)
+    first, second = measured(tmp_path, "float", rows, words), measured(tmp_path, "other", rows, words)
+    (tmp_path / "int8").write_bytes(integers.tobytes())
+    matrix = StoredMatrix(tmp_path / "int8", 0, integers.shape, "I8", "table", np.reshape(scale, -1)).checked()
+    model = replace(load_model(str(tmp_path / "other.npz")), name="int8", embeddings={"matrix": matrix})
+    quantised = measure_embedding(
+        model, "matrix", arrange_rows(model, "matrix", is_sorted=True), Options(has_intervals=True), lambda note: None
+    )
+    paths = {one.path for one in compare([first, second])[0].differences}
+    (found,) = compare([first, quantised])
+    assert {one.path for one in found.differences} == paths and {"mean_cosine", "isotropy.total"} <= paths
+    assert next(abs(one.value) for one in found.differences if one.path == "mean_cosine") < 1e-3
+    assert found.verdict == "int8 and float do not differ in mean cosine beyond chance."
 
 
 @pytest.mark.parametrize("zeros", [0, ROWS // 2])

@@ -16,12 +16,13 @@ pytest.importorskip("transformers")
 from tiny import measured as tiny  # noqa: E402
 from tiny.measured import notes  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from transformers import LlamaForCausalLM  # noqa: E402
 
 from raretokens.errors import UserError  # noqa: E402
 from raretokens.tools.measure import output, streaming  # noqa: E402
 from raretokens.tools.measure.measurement import Measurement, Options  # noqa: E402
 from raretokens.tools.measure.model import load_model  # noqa: E402
-from raretokens.tools.measure.texts import Texts  # noqa: E402
+from raretokens.tools.measure.texts import Texts, read_ids  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 ROWS = 40
@@ -65,6 +66,25 @@ def test_a_short_text_and_line_ends_of_windows_are_noted(folder, tmp_path):
     assert "short.txt: lines end in \\r\\n" in notes(found)
     medium = round(0.8 * ROWS)  # of these, four are special tokens, and three occur
     assert f"{medium - 4 - 3} of the frequent and medium types do not occur in the text" in notes(found)
+
+
+@pytest.mark.parametrize("start", ["first", "every"])
+@pytest.mark.parametrize(("window", "context"), [(16, 8), (16, 0), (7, 3)])
+def test_the_start_token_stands_where_the_signature_says(folder, start, window, context):
+    text, own = folder / "text.txt", load_model(str(folder))
+    reading = {"window": window, "context": context, "block": window, "start": start}
+    one = tiny.measured(folder, Options(Texts(text, text), reading=reading))[-1]
+    ids, model = read_ids(own.tokenizer, text, None, None).tolist(), LlamaForCausalLM.from_pretrained(folder).eval()
+    nll = []
+    for begin in range(0, len(ids), window - context):
+        end, first = begin + window - context, max(begin - context, 0)
+        given = [own.begin if first == 0 or start == "every" else ids[first - 1], *ids[first : end - 1]]
+        with torch.no_grad():
+            logp = model(torch.tensor([given])).logits[0].log_softmax(1)
+        nll += [-float(logp[place - first, ids[place]]) for place in range(begin, min(end, len(ids)))]
+    value, signature = one.metrics["ppl"]
+    assert len(nll) == len(ids) and value["total"] == pytest.approx(np.exp(np.mean(nll)), rel=1e-4)
+    assert f"|start-token:{start}" in signature and f"|start-token:{start}" in one.metrics["uniq"][1]
 
 
 def test_a_damaged_setting_costs_at_most_the_parts_that_need_it(folder, tmp_path):

@@ -1,8 +1,10 @@
 """Generated files of vectors: what is measured is what was written, or one line names the format and the way out."""
 
 import gzip
+import io
 import json
 import pickle
+import re
 import zipfile
 from pathlib import Path
 
@@ -27,6 +29,12 @@ def vectors(rows: int = 60) -> tuple[list[str], np.ndarray]:
 
 def lines(words: list[str], rows: np.ndarray, separator: str = " ") -> list[str]:
     return [separator.join([word, *map(str, row)]) for word, row in zip(words, rows, strict=True)]
+
+
+def npy(rows: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, rows)
+    return file.getvalue()
 
 
 def check(path: Path, words: list[str] | None, rows: np.ndarray) -> Model:
@@ -160,7 +168,7 @@ REFUSED = {
     "blank.txt": (b"\n\n", "contains no word vectors"),
     "two.safetensors": (save({"a": ONES, "b": ONES}), "which of a, b is the embedding"),
     "cut.safetensors": (save({"table": ONES})[:-100], "is cut off"),
-    "int8.safetensors": (save({"table": ONES.astype(np.int8)}), "stored as I8; allowed: float64, float32, float16, bfloat16"),
+    "int8.safetensors": (save({"table": ONES.astype(np.int8)}), "stored as I8; .* measure the model before it was quantised"),
     "cut.txt.gz": (gzip.compress(b"a 1 2\n" * 99)[:-12], "cannot be unpacked"),
 }  # fmt: skip
 
@@ -172,6 +180,42 @@ def test_what_cannot_be_read_is_one_line_with_the_way_out(tmp_path, name):
     with pytest.raises(UserError, match=reason) as error:
         load_model(str(tmp_path / name))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "undefined"),
+    [("a\tb\t3\n", 1), ("a\tb\t3\nb\tc\t3\n", 1), ("a\tb\t3\na\tz\t1\n", 1), ("a\tb\t3\nb\tc\t1\n", 0)],
+)
+def test_an_undefined_correlation_is_noted(tmp_path, pairs, undefined):
+    """Of one pair with rows, or of equal scores."""
+    (tmp_path / "x.vec").write_text("a 1 0 2\nb 0.5 1 1\nc 1 -1 3\nd 2 0 1\n")
+    (tmp_path / "people.tsv").write_text(pairs)
+    (one,) = measure_model(
+        load_model(str(tmp_path / "x.vec")), Options(similarity_sets=read_similarity_sets([tmp_path / "people.tsv"])), print
+    )
+    noted = [note for note in one.notes if note.startswith("spearman.people is not defined: fewer than two pairs, or equal")]
+    assert len(noted) == undefined and ("people" in one.metrics.get("spearman", ({},))[0]) == (not undefined)
+
+
+LAYOUTS = {  # files -> what is to be measured
+    "sentence-transformers": ({"modules.json": b"[]", "0_Transformer/model.safetensors": save({"table": ONES})}, "0_Transformer"),
+    "static": ({"0_StaticEmbedding/model.safetensors": save({"table": ONES}), "1_Pooling/a.json": b"{}"}, "0_StaticEmbedding"),
+    "nested": ({"models/first/model.safetensors": save({"table": ONES})}, "models/first"),
+    "spaCy": ({"config.cfg": b"", "vocab/lookups.bin": b"\x81", "vocab/vectors": npy(ONES)}, "vocab/vectors"),
+    "vocab": ({"lookups.bin": b"\x81", "vectors": npy(ONES), "vectors.cfg": b"{}"}, "vectors"),
+    "words": ({"README": b"vectors", "wiki.vec": b"2 2\na 1 2\nb 1 2\n"}, "wiki.vec"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_folder_without_weights_names_what_is_to_be_measured(tmp_path, layout):
+    files, inner = LAYOUTS[layout]
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"contains no .*; measure {re.escape(str(tmp_path / inner))}$"):
+        load_model(str(tmp_path))
+    assert load_model(str(tmp_path / inner)).embeddings
 
 
 def test_zip_files_of_torch_and_of_texts_are_told_apart(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("transformers", reason="optional: pip install 'raretokens[transformers]'")
+pytest.importorskip("transformers", reason="optional: pip install transformers accelerate")
 
 from tiny import fine_tuning as tiny  # noqa: E402
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-pytest.importorskip("transformers", reason="optional: pip install 'raretokens[transformers]'")
+pytest.importorskip("transformers", reason="optional: pip install transformers accelerate")
 
 from tiny import fine_tuning as tiny  # noqa: E402
 from tiny import served  # noqa: E402

@@ -33,7 +33,7 @@ COMMANDS = {
     "scales": ("scale_commands.compare_scales", "Write every claim at every scale to a folder"),
     "diff": ("scale_commands.show_diff", "Compare the reports with a git revision; exit 1 if a cell left its tolerance"),
 }
-EXTRA = "pip install 'raretokens[pipeline]'"
+EXTRA = "pip install '.[pipeline]' in a clone"
 
 
 def main() -> None:

@@ -34,6 +34,8 @@ def _shares(text: str) -> list[float]:
     argument("--vocabulary", type=Path, help="token of each row, for models without tokens: a line each, JSON or Parquet"),
     argument("--groups", type=_shares, metavar="F,M,R", help="shares of the types that are frequent, medium and rare; "
              "default: 0.3,0.5,0.2"),
+    argument("--start-token", choices=("first", "every"), help="put the start token into the first window and block of the "
+             "text alone, or into every one; default: first"),
     *(argument(f"--{name}", type=number(int, may_be_0), help=f"tokens of a {name} when a text is read (docs/measure.md)")
       for name, may_be_0 in READING.items()),
 )  # fmt: skip
@@ -59,9 +61,10 @@ def measure(arguments: argparse.Namespace) -> None:
     if arguments.out and arguments.out.exists() and not arguments.out.is_dir():
         raise UserError(f"--out: {arguments.out} is a file; should be a folder")
     reading = {name: given for name in READING if (given := getattr(arguments, name)) is not None}
-    lengths = [name for name in (*READING, "tokens") if getattr(arguments, name) is not None]
-    if lengths and not texts:
-        raise UserError(f"--{lengths[0]}: needs --text as well, which the model reads")
+    reading |= {"start": arguments.start_token} if arguments.start_token else {}
+    of_text = [name for name in (*READING, "tokens", "start_token") if getattr(arguments, name) is not None]
+    if of_text and not texts:
+        raise UserError(f"--{of_text[0].replace('_', '-')}: needs --text as well, which the model reads")
     sets = read_similarity_sets(arguments.similarity)
     options = Options(
         texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading, arguments.compare

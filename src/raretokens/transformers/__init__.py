@@ -1,4 +1,4 @@
-"""Training of models of the transformers library. Install with `pip install 'raretokens[transformers]'`.
+"""Training of models of the transformers library. In a clone, `pip install '.[transformers]'` installs what they need.
 
 from raretokens.transformers import ObjectiveTrainer
 """
@@ -10,6 +10,6 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("transformers", "accelerate"):
         raise
-    raise UserError(f"raretokens.transformers needs {error.name}: pip install 'raretokens[transformers]'") from None
+    raise UserError(f"raretokens.transformers needs {error.name}: pip install transformers accelerate") from None
 
 __all__ = ["ObjectiveTrainer"]

@@ -93,7 +93,7 @@ def find_differences(first: Measurement, second: Measurement) -> list[Difference
     """
     others = {path: (number, signature) for path, number, signature in signed_numbers(second.metrics)}
     return [
-        Difference(path, number, others[path][0], *_interval(first, second, path))
+        Difference(path, number, others[path][0], *_interval(first, second, path, others[path][0] - number))
         for path, number, signature in signed_numbers(first.metrics)
         if path in others and _keys(signature) == _keys(others[path][1])
     ]
@@ -106,16 +106,24 @@ def signed_numbers(metrics: Metrics) -> Iterator[tuple[str, float, str]]:
 
 
 def _keys(signature: str) -> list[str]:
-    """Return the keys of a signature, without its values, which depend on the tokenizer, and without the arithmetic.
+    """Return the keys of a signature that say what is measured, without their values, which depend on the tokenizer.
 
-    Float32 and float64 differ by less than any interval.
+    The arithmetic does not count, because float32 and float64 differ by less than any interval. Nor does how the numbers are
+    stored, because the effect of quantisation is a question for a comparison.
     """
-    return [key for part in signature.split("|") if (key := part.split(":")[0]) != "arithmetic"]
+    return [key for part in signature.split("|") if (key := part.split(":")[0]) not in ("arithmetic", "dequantised")]
 
 
-def _interval(first: Measurement, second: Measurement, path: str) -> tuple[float | None, float | None]:
+def _interval(first: Measurement, second: Measurement, path: str, value: float) -> tuple[float | None, float | None]:
+    """Return the bounds of a difference whose value is known: the value plus the deviations of replicates from their median.
+
+    Replicates of metrics such as I(W), a minimum over a maximum, are biased: they lie on one side of the value.
+    """
     if path not in first.bootstrap or path not in second.bootstrap:
         return None, None
     values = second.bootstrap[path] - first.bootstrap[path]
     values = values[np.isfinite(values)]
-    return tuple(map(float, np.quantile(values, (0.025, 0.975)))) if len(values) else (None, None)
+    if not len(values):
+        return None, None
+    low, middle, high = np.quantile(values, (0.025, 0.5, 0.975))
+    return float(value + low - middle), float(value + high - middle)

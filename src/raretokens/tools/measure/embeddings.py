@@ -45,7 +45,7 @@ def choose_embeddings(
         try:
             matrices, has_bias = _by_roles(find_roles(folder, tensors), tensors, notes)
         except ModuleNotFoundError:
-            notes.append("transformers is not installed (pip install 'raretokens[transformers]')")
+            notes.append("transformers is not installed (pip install transformers)")
         except UserError as error:
             notes.append(str(error))
     else:

@@ -23,6 +23,7 @@ from raretokens.tools.measure.stored_matrix import BLOCK, DTYPES, FileContents, 
 
 MAX_HEADER = 100 << 20  # bytes; the limit of safetensors
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")  # suffixes of weights that are not read
+VECTORS = (".npz", ".vec")  # suffixes of files that hold an embedding alone
 # Exceptions of zipfile for files that are damaged, encrypted, or compressed in an unknown way.
 DAMAGED = (zipfile.BadZipFile, OSError, EOFError, zlib.error, RuntimeError, ValueError)
 
@@ -66,6 +67,11 @@ def read_npy(path: Path) -> FileContents:
         for start in range(0, len(array), BLOCK):
             rows.write(np.ascontiguousarray(array[start : start + BLOCK], DTYPES[code]).tobytes())
     return FileContents({"": StoredMatrix(Path(folder.name) / "rows", 0, array.shape, code)}, None, folder, notes)
+
+
+def is_npy(path: Path) -> bool:
+    """Whether a file is a NumPy array, whatever its name."""
+    return read_head(path).startswith(b"\x93NUMPY")
 
 
 def read_gzip(path: Path) -> FileContents:

@@ -38,7 +38,7 @@ class Options:
     languages: str | None = None  # languages of wordfreq, from which frequencies are estimated where no text is given
     similarity_sets: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
     max_tokens: int | None = None  # tokens of the text that are read at most
-    reading: Mapping[str, int] = field(default_factory=dict)  # fields of predictions.Reading
+    reading: Mapping[str, Any] = field(default_factory=dict)  # fields of predictions.Reading
     has_intervals: bool = False  # whether the geometry gets bootstrap replicates, as a comparison needs
 
 

@@ -13,7 +13,7 @@ from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import BOS, EOS, PAD, UNK
 from raretokens.tools import trained_run
 from raretokens.tools.measure.embeddings import MATRIX, TIED, choose_embeddings, setting, single_embedding, unmeasured
-from raretokens.tools.measure.formats import PICKLED, read_file, read_json, refuse, unpack_folder
+from raretokens.tools.measure.formats import PICKLED, VECTORS, is_npy, read_file, read_json, refuse, unpack_folder
 from raretokens.tools.measure.inference_models import SUFFIXES, is_engine_file
 from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.stored_matrix import StoredMatrix
@@ -275,6 +275,8 @@ def _read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
     else:
         files = others
     if not files:
+        if readable := _find_readable(folder):
+            raise UserError(f"{folder}: contains no *.safetensors file; measure {' or '.join(map(str, readable[:4]))}")
         if pickled := next((path for suffix in PICKLED for path in folder.glob(f"*{suffix}")), None):
             refuse(pickled)
         raise UserError(f"{folder}: contains no *.safetensors file")
@@ -283,6 +285,13 @@ def _read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
     if ignored := [path.name for path in others if path not in files]:
         notes.append(f"not read, as transformers would not: {', '.join(ignored[:8])}")
     return {name: tensor for path in files for name, tensor in read_file(path).tensors.items()}
+
+
+def _find_readable(folder: Path) -> list[Path]:
+    """Return the model folders below a folder, such as those of sentence-transformers, and vector files, such as spaCy's."""
+    inner = sorted({path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/*.safetensors")})
+    files = (path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_file())
+    return inner + [path for path in files if path.suffix in VECTORS or is_npy(path)]
 
 
 def _read_shards(folder: Path, shards: dict[str, str], notes: list[str]) -> list[Path]:

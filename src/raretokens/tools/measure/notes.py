@@ -41,7 +41,7 @@ class Notes(list[str]):
         except UserError as error:
             self.append(f"{part} left out: {first_line(error)}")
         except ModuleNotFoundError as error:
-            self.append(f"{part} left out: {error.name} is not installed (pip install 'raretokens[transformers]')")
+            self.append(f"{part} left out: {error.name} is not installed (pip install {error.name})")
         except Exception as error:  # any other exception, because the remaining parts are still valid
             self.append(f"{part} left out: {type(error).__name__}: {first_line(error)}")
 

@@ -40,6 +40,7 @@ class Reading(NamedTuple):
     samples: int = 8  # number of continuations
     prefix: int = 50  # prefix of a continuation
     length: int = 100  # length of a continuation
+    start: str = "first"  # windows and blocks in which the start token stands: the first, or every one
 
     def within(self, max_positions: int | None) -> "Reading":
         """Return the same lengths, limited to the model's number of positions."""
@@ -82,9 +83,12 @@ def measure_text(
     logprob, prediction, _ = _read_text(model, causal, text, reading)
     if wrong := int(np.sum(~np.isfinite(logprob))):
         raise UserError(f"{wrong} of {len(logprob)} log-probabilities are NaN or infinite")
+    value, signature = perplexity(logprob, text, groups, window=reading.window, context=reading.context, split="text")
+    types, how = _sign_as_text(uniq(prediction, groups, block=reading.block))
+    start = f"|start-token:{reading.start}"
     metrics: Metrics = {
-        "ppl": perplexity(logprob, text, groups, window=reading.window, context=reading.context, split="text"),
-        "uniq": _sign_as_text(uniq(prediction, groups, block=reading.block)),
+        "ppl": (value, signature + start),
+        "uniq": (types, how + start),
         "token_share": token_share(text, groups),
         **_measure_continuations(model, causal, text, reading),
     }
@@ -98,8 +102,14 @@ def _read_text(model: Model, causal: CausalModel, text: np.ndarray, reading: Rea
     ends = Ends(begin, begin if model.line_end is None else model.line_end, model.special_ids[PAD])
     total = sum(sequence.length * len(starts) for sequence, starts in windows(len(text), reading).items())
     at_once = max(1, min(4096, MAX_LOGITS // causal.vocab_size))
+
+    def started(ids: Tensor, first: int) -> Tensor:
+        ids[:, 0] = begin
+        return causal.logits(ids, first)
+
+    logits = started if reading.start == "every" else causal.logits
     with tqdm(total=total, unit=" tokens", unit_scale=True, desc=f"{model.name}: reading", mininterval=1) as bar:
-        return predict_text(causal.logits, text, reading, ends, bar.update, at_once)
+        return predict_text(logits, text, reading, ends, bar.update, at_once)
 
 
 def _measure_continuations(model: Model, causal: CausalModel, text: np.ndarray, reading: Reading) -> Metrics:

@@ -101,7 +101,10 @@ def _order_rows(
 
 
 def _group_positions(vocabulary: Vocabulary, rows: np.ndarray, declared: dict[str, Any] | None) -> np.ndarray:
-    """Return the frequency group of each position, or UNGROUPED if no groups are declared. Missing special tokens are no types."""
+    """Return the frequency group of each position, or UNGROUPED if no groups are declared.
+
+    Special tokens that the vocabulary lacks do not count as types.
+    """
     groups = np.full(len(rows), UNGROUPED, np.int8)
     if declared:
         missing = int(np.sum(rows[: len(SPECIALS)] < 0))

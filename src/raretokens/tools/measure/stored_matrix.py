@@ -76,7 +76,8 @@ class StoredMatrix:
         """Return the matrix. Raise UserError if it is not a readable matrix of floats, or the file is truncated."""
         where = f"{self.path}: {self.name or 'the matrix'}"
         if self.dtype not in DTYPES and (self.scales is None or self.dtype not in INTEGERS):
-            raise UserError(f"{where}: stored as {self.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}")
+            allowed = f"allowed: {', '.join(DTYPE_NAMES.values())}"
+            raise UserError(f"{where}: stored as {self.dtype}; {allowed}; measure the model before it was quantised")
         if len(self.shape) != 2 or min(self.shape) < 1:
             raise UserError(f"{where}: shape {self.shape}; an embedding matrix has rows and columns")
         if self.path.stat().st_size < self.start + math.prod(self.shape) * STORED[self.dtype].itemsize:

@@ -16,7 +16,6 @@ from raretokens.errors import UserError
 from raretokens.tokenization.token_files import read_blocks
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.tokenizers import Tokenizer
-from raretokens.tools.measure.vocabularies import INSTALL
 
 READ = 1 << 20  # characters per read
 BLOCK = 1 << 16  # characters that are encoded as one text
@@ -175,7 +174,7 @@ def _read_frequencies(languages: str) -> tuple[dict[str, float], str]:
     try:
         import wordfreq
     except ModuleNotFoundError:
-        raise UserError(f"--frequencies needs wordfreq: {INSTALL}") from None
+        raise UserError("--frequencies needs wordfreq: pip install wordfreq") from None
     mean: dict[str, float] = {}
     codes = languages.split("+")
     for code in codes:

@@ -9,8 +9,6 @@ from raretokens.errors import UserError
 from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.tokenizers import Tokenizer, load_engine_tokenizer, special_ids
 
-INSTALL = "pip install 'raretokens[measure]'"
-
 
 def read_vocabulary(path: Path, rows: int) -> list[str]:
     """Read the token of each row of a matrix.
@@ -66,7 +64,7 @@ def _read_parquet(path: Path) -> list[str]:
     try:
         from pyarrow import parquet
     except ModuleNotFoundError:
-        raise UserError(f"{path}: Parquet needs pyarrow: {INSTALL}") from None
+        raise UserError(f"{path}: Parquet needs pyarrow: pip install pyarrow") from None
     with parquet.ParquetFile(path) as file:
         name = next((field.name for field in file.schema_arrow if str(field.type) in ("string", "large_string")), None)
         if name is None:

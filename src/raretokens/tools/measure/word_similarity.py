@@ -70,6 +70,9 @@ def measure_similarity(
     metrics: Metrics = {"similarity_pairs": (share, f"share-with-a-row|form:{form}")}
     for prefix, variant, how in _variants(matrix, arrangement):
         value, signature = similarity.word_similarity(variant, known, positions.__getitem__, form=form)
+        for name in (name for name, number in value.items() if number is None):
+            equal = "fewer than two pairs, or equal human scores or equal cosines of all pairs"
+            notes.append(f"{prefix}spearman.{name} is not defined: {equal}")
         metrics[f"{prefix}spearman"] = value, how + signature.replace("pairs:all", "pairs:with-a-row")
     return metrics
 
