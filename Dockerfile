@@ -1,5 +1,6 @@
 # The pinned environment with CUDA, without weights and corpora. A clone is mounted at /work; without one, the copy of src serves.
-# docs/install.md shows how the image is built and run, also with Apptainer.
+# docs/install.md shows how the image is built and run, also with Apptainer. Python packages are pinned by hash, but the base image and
+# the packages of Ubuntu by name alone.
 FROM nvidia/cuda:13.0.2-base-ubuntu24.04
 
 # gcc and the headers of Python are for torch.compile, git and make for the pipeline; jemalloc keeps translation from fragmenting memory.
@@ -16,7 +17,7 @@ ENV VENV=/opt/raretokens \
     USER=raretokens
 
 WORKDIR /work
-COPY environment.sh pyproject.toml requirements.lock README.md LICENSE ./
+COPY environment.sh pyproject.toml requirements*.lock README.md LICENSE ./
 RUN mkdir -p src/raretokens && touch src/raretokens/__init__.py && \
     UV_NO_CACHE=1 PIP_NO_CACHE_DIR=1 ./environment.sh && \
     git config --system --add safe.directory '*'

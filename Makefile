@@ -65,3 +65,5 @@ lock: environment ## pin the dependencies anew
 	awk 'FNR == NR { torch = torch $$0 "\n"; next } /^[a-z]/ { own = /^torch==/; if (own) printf "%s", torch } !own' \
 		torch.lock requirements.lock > requirements.new
 	mv requirements.new requirements.lock && rm torch.lock
+	for name in uv cublas; do \
+		sed -n 's/^\([a-z].*==[0-9.]*\).*/\1/p' requirements-$$name.lock | $(PINNED) --no-deps - > name.lock && mv name.lock requirements-$$name.lock; done

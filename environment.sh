@@ -35,7 +35,7 @@ fi
 echo "environment: creating or completing $venv (a new one takes about half a minute, and the download of about 700 MB)"
 "${PYTHON:-python3}" -m venv "$venv"
 rm -f "$stamp"
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check uv==0.13.8
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes -r requirements-uv.lock
 
 # uv does not read pip's configuration: a folder of wheels and an index that pip is set up with hold for uv as well.
 setting() { "$venv/bin/python" -m pip config list 2>/dev/null | sed -n "s/^[a-z:.]*\.$1='\(.*\)'$/\1/p" | tail -n 1; }
@@ -52,7 +52,7 @@ if gpu; then
     ! has 'torch-*+cpu.dist-info' || install --reinstall-package torch "torch==$torch" ||
         lacks "no CUDA build of torch $torch can be reached; the CPU build stays"
     # CTranslate2 opens cuBLAS 12 by its name, whatever CUDA torch is built for.
-    install "nvidia-cublas-cu12==12.*" || lacks "no cuBLAS 12 can be reached; translation will need the system's"
+    install --require-hashes -r requirements-cublas.lock || lacks "no cuBLAS 12 can be reached; translation will need the system's"
 elif ! has "torch-$torch+cpu.dist-info"; then
     install "torch==$torch+cpu" 2>/dev/null || install --torch-backend=cpu --reinstall-package torch "torch==$torch" ||
         lacks "no CPU build of torch $torch can be reached; taking the package index's own build"

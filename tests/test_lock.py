@@ -1,6 +1,7 @@
-"""What is installed and what workflows run is pinned to bytes, not to names."""
+"""Python packages and the actions of workflows are pinned to bytes, not to names."""
 
 import re
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -10,17 +11,39 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^([a-z0-9._-]+)==([^ +]+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE)
 
 
-def test_every_pinned_package_has_hashes_and_nothing_else_is_in_the_lock():
-    lock = (ROOT / "requirements.lock").read_text()
-    assert BLOCK.sub("", lock) == ""
-    pinned = {name: hashes.count("sha256") for name, _, hashes in BLOCK.findall(lock)}
-    wanted = {
-        line.split("==")[0].split("[")[0]
-        for line in (ROOT / "requirements.in").read_text().split()
-        if line[:1].isalpha()
-    }
-    assert {"torch", "numpy", "dvc"} < wanted & pinned.keys()
-    assert pinned["torch"] > 10 and pinned["numpy"] > 10  # files of several platforms
+def plain(name: str) -> str:
+    """The name of a package as an index knows it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pinned(lock: str) -> dict[str, str]:
+    """Name -> version of a lock, all of whose blocks have hashes."""
+    text = (ROOT / lock).read_text()
+    assert BLOCK.sub("", text) == "", lock
+    return {plain(name): version for name, version, _ in BLOCK.findall(text)}
+
+
+def test_every_installed_package_is_in_the_lock_with_hashes():
+    """What a package needs is installed with it, so an environment has all that the lock must pin, at its versions."""
+    installed = {plain(one.metadata["Name"]): one.version.partition("+")[0] for one in distributions()}
+    mine = {name: version for name, version in installed.items() if name not in ("pip", "raretokens", "setuptools")}
+    locked = pinned("requirements.lock") | pinned("requirements-uv.lock")
+    assert mine.items() <= (locked | pinned("requirements-cublas.lock")).items()
+    lines = (ROOT / "requirements.in").read_text().splitlines()
+    wanted = {plain(re.split(r"[\[=]", line)[0]) for line in lines if line[:1].isalpha()}
+    assert len(wanted) > 40 and wanted <= locked.keys()
+
+
+def test_torch_has_the_hashes_of_several_platforms():
+    hashes = {name: block.count("sha256") for name, _, block in BLOCK.findall((ROOT / "requirements.lock").read_text())}
+    assert hashes["torch"] > 10 and hashes["numpy"] > 10
+
+
+def test_the_environment_installs_nothing_without_a_hash():
+    """Apart from torch's CPU build, whose version is that of the lock."""
+    commands = re.findall(r"pip install [^|;]*|(?<=[ (])install [^|;]*", (ROOT / "environment.sh").read_text())
+    named = [command for command in commands if re.search(r"[a-z0-9]==|-r ", command)]
+    assert named and all("torch" in one or "requirements.lock" in one or "--require-hashes" in one for one in named)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yaml")), ids=lambda path: path.stem)
