@@ -1,5 +1,7 @@
 """A scale given to Slurm: what is asked for, and the tiny world on a real Slurm, one of whose runs is killed in the middle."""
 
+import contextlib
+import os
 import re
 import signal
 import subprocess
@@ -24,18 +26,56 @@ RUNS = {"lm": ("mle", "agg"), "nmt": ("base-mle",)}
 UPDATES = 400  # so that a run can be stopped on its way
 
 
-def test_the_paper_scale_is_three_jobs_with_what_its_largest_run_needs(tmp_path, monkeypatch):
+def test_the_paper_scale_is_arrays_of_similar_runs_with_what_the_largest_of_each_needs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    declared = load(ROOT / "scales/paper/params.yaml")
     asked = Cluster(gpus=1, gpu="a100", partition="gpu", at_once=8, options=["--account=mine"])
-    shared, runs, *_, reports = cluster.jobs(load(ROOT / "scales/paper/params.yaml"), asked)
-    assert "train-lm@lm6-mle predict-lm@lm6-mle score-lm@lm6-mle decompose-lm@lm6-mle" in runs.targets
-    assert (runs.array, runs.gpus, shared.gpus, reports.targets) == (f"1-{len(runs.targets)}%8", 1, 0, [""])
-    assert 100 < runs.hours < 400 and 20 < runs.memory < 30 and 12 < shared.memory < 18
+    shared, *arrays, reports = cluster.jobs(declared, asked)
+    for step, continued in ((1, False), (2, True)):
+        targets = [line for array in arrays if array.step == step for line in array.targets]
+        assert sorted(targets) == sorted(run_targets(declared, continued))
+    for step in (1, 2):
+        those = [array for array in arrays if array.step == step]
+        assert sum(int(array.array.split("%")[1]) for array in those) <= 8
+        assert [array.array.split("%")[0] for array in those] == [f"1-{len(array.targets)}" for array in those]
+    assert 100 < arrays[0].hours < 400 and 20 < max(array.memory for array in arrays) < 30 and 12 < shared.memory < 18
+    runs = next(array for array in arrays if any("@lm6-mle" in line for line in array.targets))
+    assert runs.hours < 10 and (runs.gpus, shared.gpus, reports.targets) == (1, 0, [""])
     first, second, third = (" ".join(one) for one in cluster.commands([shared, runs, reports], asked, ROOT))
     for command in (first, second, third):
         assert "--requeue" in command and "--account=mine" in command and "--partition=gpu" in command
     assert "--dependency" not in first and "--dependency=afterok:{after}" in second and "afterok" in third
     assert "--gpus-per-node=1" in second and "--gpus-per-node" not in first and second.endswith(" -s")
+
+
+def test_no_run_requests_twice_the_hours_that_it_needs_and_slots_are_used():
+    hours = [140.0, 70.1, 70.0, 8.0, 7.9, 1.0, 1.0]
+    classes = cluster.size_classes(hours, 9)
+    assert sorted(number for members in classes for number in members) == list(range(7))
+    assert classes == [[0, 1], [2], [3, 4], [5, 6]]
+    for members in classes:
+        assert max(hours[number] for number in members) < 2 * min(hours[number] for number in members)
+    assert cluster.size_classes(hours, 2) == [[0, 1], [2, 3, 4, 5, 6]] and cluster.size_classes([], 1) == []
+    assert cluster.at_once_shares([[140.0, 71.0], [8.0] * 9], 4) == [2, 2]
+    assert cluster.at_once_shares([[140.0], [8.0] * 9], 4) == [1, 3]  # no more than a class has
+    assert cluster.at_once_shares([[140.0], [8.0]], None) == [None, None]
+
+
+def test_a_job_waits_for_every_array_of_the_step_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bin").mkdir()
+    sbatch = tmp_path / "bin/sbatch"
+    sbatch.write_text('#!/bin/sh\necho "$*" >> calls\necho $((10 + $(wc -l < calls)))\n')
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    asked = Cluster(gpus=1, gpu="a100")
+    jobs = cluster.jobs(load(ROOT / "scales/paper/params.yaml"), asked)
+    numbers = cluster.submit(jobs, asked, ROOT)
+    ids = {step: [number for job, number in zip(jobs, numbers, strict=True) if job.step == step] for step in range(4)}
+    assert len(ids[1]) > 3 and len(ids[2]) > 1
+    for job, call in zip(jobs, Path("calls").read_text().splitlines(), strict=True):
+        expected = f"--dependency=afterok:{':'.join(ids[job.step - 1])} " if job.step else ""
+        assert expected in call and ("--dependency" in call) == bool(job.step)
 
 
 def test_what_no_plan_can_say_must_be_said(tmp_path, monkeypatch):
@@ -147,3 +187,36 @@ def test_a_scale_survives_a_killed_task_on_a_real_slurm(folder, tmp_path):
     made = files(folder)
     world.run(folder, "dvc", "repro", "--force")
     assert files(folder) == made
+
+
+@pytest.mark.slurm
+@pytest.mark.skipif(bool(slurm.missing()), reason=f"a real Slurm: {slurm.missing()}")
+def test_a_task_that_fails_goes_back_alone_and_only_its_failures_count(tmp_path):
+    """The last task has the job id of its array. The first target is quick, the second slow, and the last fails twice."""
+    (tmp_path / "bin").mkdir()
+    stub = tmp_path / "bin/dvc"
+    stub.write_text("""#!/bin/sh
+for target; do :; done
+echo "$target" >> starts
+[ "$target" != first ] || exit 0
+[ "$target" != second ] || { sleep 15; exit; }
+[ "$(grep -c last starts)" -gt 2 ] || exit 255
+""")
+    stub.chmod(0o755)
+    (tmp_path / "list").write_text("first\nsecond\nlast\n")
+    with slurm.cluster(tmp_path / "slurm") as settings:
+        environment = os.environ | settings | {"PATH": f"{tmp_path}/bin:{slurm.path()}"}
+
+        def ask(*command: str) -> str:
+            return subprocess.run(command, cwd=tmp_path, env=environment, text=True, capture_output=True, check=True).stdout
+
+        options = ["--parsable", "--requeue", "--array=1-3", "--mem=50M", "--output=log-%a", "--open-mode=append"]
+        number = ask("sbatch", *options, f"{ROOT}/stages/task", "list", "2", "true", "-s").strip()
+        deadline = time.monotonic() + 200
+        while ask("squeue", "-h", "-j", number) and time.monotonic() < deadline:
+            time.sleep(0.5)
+            with contextlib.suppress(subprocess.CalledProcessError):  # a begin time in the future, after a requeue
+                ask("scontrol", "update", f"JobId={number}_3", "StartTime=now")
+    starts = (tmp_path / "starts").read_text().split()
+    assert sorted(starts) == ["first", "last", "last", "last", "second"]
+    assert (tmp_path / f"list-{number}_3.failures").read_text() == "dvc exited with 255\n" * 2

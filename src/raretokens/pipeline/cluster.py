@@ -1,11 +1,13 @@
 """Parallel execution of a scale: its DVC targets, selections of runs, and a chain of Slurm jobs.
 
-The Slurm jobs are the shared stages, an array of runs, an array of continued runs, and the reports.
+The Slurm jobs are the shared stages, arrays of runs, arrays of continued runs, and the reports. The runs of an array are
+similarly long.
 """
 
 import math
 import subprocess
-from collections.abc import Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,39 +82,46 @@ class SlurmJob:
     cpus: int
     memory: float | None  # GB per node
     hours: float | None
+    step: int  # a job waits for the jobs of the step before
     gpus: int = 0  # per node
     nodes: int = 1
     array: str = ""  # value of sbatch --array; empty: a single job
+
+
+@dataclass(frozen=True)
+class RunNeed:
+    """Needs of a Slurm task that makes a run."""
+
+    targets: str
+    memory: float | None  # GB per node
+    hours: float | None  # None: unknown
 
 
 def jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
     """Return the Slurm jobs of a scale in order. Raises UserError if a plan is needed and cannot be made."""
     from raretokens.pipeline.planning import data  # slow to import, and other commands do without
 
-    gigabytes, hours = _sufficient(parameters, settings)
-    runs = {"runs": run_targets(parameters), "continued": run_targets(parameters, continued=True)}
+    runs, continued = (_needs(parameters, settings, continued) for continued in (False, True))
     shared = SPARE + MARGIN * _largest_known(need.memory for need in data.needs(parameters)) / 1e9
     cpus = settings.cpus or max(settings.gpus, 1) * (parameters.threads + WORKERS * bool(settings.gpus))
-    most = f"%{settings.at_once}" if settings.at_once else ""
     return [
-        SlurmJob("shared", [" ".join(SHARED_STAGES)], cpus, settings.memory or shared, None),
-        *(
-            SlurmJob(name, targets, cpus, gigabytes, hours, settings.gpus, settings.nodes, f"1-{len(targets)}{most}")
-            for name, targets in runs.items()
-            if targets
-        ),
-        SlurmJob("reports", [""], 1, min(settings.memory or SMALL, SMALL), None),
+        SlurmJob("shared", [" ".join(SHARED_STAGES)], cpus, settings.memory or shared, None, step=0),
+        *_arrays("runs", runs, settings, cpus, step=1),
+        *_arrays("continued", continued, settings, cpus, step=2),
+        SlurmJob("reports", [""], 1, min(settings.memory or SMALL, SMALL), None, step=3),
     ]
 
 
-def _sufficient(parameters: Parameters, settings: Cluster) -> tuple[float | None, float | None]:
-    """Return the memory of a node in GB and the hours that suffice for every run. Hours on a CPU are unknown (None)."""
+def _needs(parameters: Parameters, settings: Cluster, continued: bool) -> list[RunNeed]:
+    """Return the needs of each run. Hours on a CPU are unknown."""
+    targets = run_targets(parameters, continued)
     if settings.memory and (settings.hours or not settings.gpus):
-        return settings.memory, settings.hours
+        return [RunNeed(one, settings.memory, settings.hours) for one in targets]
     from raretokens.pipeline.planning import data
     from raretokens.pipeline.planning.plan import plan
 
-    processes, every = max(settings.gpus, 1) * settings.nodes, list(parameters.every_run())
+    processes = max(settings.gpus, 1) * settings.nodes
+    every = [run for run in parameters.every_run() if bool(run.init_from) == continued]
     try:
         texts = [data.text(parameters, run.tokens) for run in every]
     except UserError as error:
@@ -120,11 +129,65 @@ def _sufficient(parameters: Parameters, settings: Cluster) -> tuple[float | None
     device = "cuda" if settings.gpus else "cpu"
     pairs = zip(every, texts, strict=True)
     planned = [plan(train_job(parameters, run), known, device, processes) for run, known in pairs]
-    needed = _largest_known(one.host_bytes for one in planned) * max(settings.gpus, 1)
-    hours = None
-    if settings.gpus:
-        hours = OTHERS + SLOWER * _largest_known(one.hours(card(settings.gpu)) for one in planned)
-    return settings.memory or SPARE + MARGIN * needed / 1e9, settings.hours or hours
+    memory = _known([one.host_bytes for one in planned])
+    hours = _known([one.hours(card(settings.gpu)) for one in planned]) if settings.gpus else [None] * len(planned)
+    return [
+        RunNeed(
+            one,
+            settings.memory or SPARE + MARGIN * needed * max(settings.gpus, 1) / 1e9,
+            settings.hours or (None if taken is None else OTHERS + SLOWER * taken),
+        )
+        for one, needed, taken in zip(targets, memory, hours, strict=True)
+    ]
+
+
+def _arrays(name: str, needs: list[RunNeed], settings: Cluster, cpus: int, step: int) -> Iterator[SlurmJob]:
+    """Yield an array of each class of runs, longest first. Each task requests what the largest run of its class needs."""
+    classes = size_classes([need.hours or 1.0 for need in needs], settings.at_once or len(needs))
+    shares = at_once_shares([[needs[number].hours or 1.0 for number in members] for members in classes], settings.at_once)
+    for members, most in zip(classes, shares, strict=True):
+        those = [needs[number] for number in members]
+        hours = max((need.hours for need in those if need.hours), default=None)
+        yield SlurmJob(
+            name if len(classes) == 1 else f"{name}-{math.ceil(hours)}h",
+            [need.targets for need in those],
+            cpus,
+            max(need.memory for need in those),
+            hours,
+            step,
+            settings.gpus,
+            settings.nodes,
+            f"1-{len(those)}" + (f"%{most}" if most else ""),
+        )
+
+
+def size_classes(hours: Sequence[float], limit: int) -> list[list[int]]:
+    """Return the numbers of the runs in classes, longest first, where a run has more than half the hours of the longest.
+
+    The last of `limit` classes has all shorter runs too.
+    """
+    classes = defaultdict(list)
+    for number, one in enumerate(hours):
+        classes[min(int(math.log2(max(hours) / one)), limit - 1)].append(number)
+    return [classes[number] for number in sorted(classes)]
+
+
+def at_once_shares(hours: list[list[float]], at_once: int | None) -> list[int | None]:
+    """Return how many runs of each class run at a time: `at_once` in all, divided in proportion to the classes' hours."""
+    if not at_once:
+        return [None] * len(hours)
+    shares = [1] * len(hours)
+    for _ in range(at_once - len(hours)):
+        waiting = [number for number, one in enumerate(hours) if shares[number] < len(one)]
+        if waiting:
+            shares[max(waiting, key=lambda number: sum(hours[number]) / shares[number])] += 1
+    return shares
+
+
+def _known(values: list[float]) -> list[float]:
+    """Replace unknown values (NaN) by the largest known value."""
+    largest = _largest_known(values)
+    return [largest if math.isnan(value) else value for value in values]
 
 
 def _largest_known(values: Iterable[float]) -> float:
@@ -132,8 +195,8 @@ def _largest_known(values: Iterable[float]) -> float:
 
 
 def commands(jobs: list[SlurmJob], settings: Cluster, root: Path) -> Iterator[list[str]]:
-    """Yield the sbatch command of each job. `{after}` is a placeholder for the id of the previous job."""
-    for number, job in enumerate(jobs):
+    """Yield the sbatch command of each job. `{after}` is a placeholder for the ids of the jobs of the previous step."""
+    for job in jobs:
         output = FOLDER / f"{job.name}-{'%A_%a' if job.array else '%j'}.log"
         yield [
             "sbatch", "--parsable", "--requeue", f"--signal=B:USR1@{WARNING}", "--open-mode=append", f"--output={output}",
@@ -142,7 +205,7 @@ def commands(jobs: list[SlurmJob], settings: Cluster, root: Path) -> Iterator[li
             *_option("mem", job.memory and f"{round(1000 * job.memory)}M"),
             *_option("time", job.hours and max(round(60 * job.hours), 2 + WARNING // 60)),
             *_option("gpus-per-node", job.gpus), *_option("array", job.array),
-            *(["--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"] if number else []),
+            *(["--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"] if job.step else []),
             *settings.options, str(root / "stages/task"), str(FOLDER / job.name), str(settings.retries), settings.setup or "true",
             *(["-s"] if job.array else []),
         ]  # fmt: skip
@@ -157,8 +220,10 @@ def submit(jobs: list[SlurmJob], settings: Cluster, root: Path) -> list[str]:
     for job in jobs:
         write_text(FOLDER / job.name, "".join(f"{line}\n" for line in job.targets))
     numbers: list[str] = []
-    for command in commands(jobs, settings, root):
-        ready = [word.replace("{after}", numbers[-1] if numbers else "") for word in command]
+    for job, command in zip(jobs, commands(jobs, settings, root), strict=True):
+        before = max((other.step for other in jobs if other.step < job.step), default=None)
+        after = ":".join(number for other, number in zip(jobs, numbers, strict=False) if other.step == before)
+        ready = [word.replace("{after}", after) for word in command]
         try:
             done = subprocess.run(ready, capture_output=True, text=True, check=False)
         except FileNotFoundError:
