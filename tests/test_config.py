@@ -1,6 +1,7 @@
 """params.yaml is checked as a whole: each mistake gives one line with the key, the value and what is allowed."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -32,6 +33,16 @@ def edited(tmp_path: Path, key: str, value: object) -> Path:
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
 def test_the_parameters_of_every_scale_are_valid(folder):
     load(ROOT / folder / "params.yaml")
+
+
+def test_a_root_is_no_command(tmp_path):
+    """The first stage checks params.yaml; its own command contains the root."""
+    edited(tmp_path, "root", "'; touch X; '")
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    for command in (["init", "-q", "--no-scm"], ["repro", "-s", "jobs"]):
+        done = subprocess.run(["dvc", *command], cwd=tmp_path, env=served_environment(), capture_output=True, text=True)
+    assert done.returncode and "touch X; '/src/raretokens/pipeline/__init__.py' does not exist" in done.stderr
+    assert not (tmp_path / "X").exists()
 
 
 @pytest.mark.parametrize("code", ["en", "EN", "en_US", "en-GB", "eng", "ENG"])
