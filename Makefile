@@ -67,3 +67,7 @@ lock: environment ## pin the dependencies anew
 	mv requirements.new requirements.lock && rm torch.lock
 	for name in uv cublas; do \
 		sed -n 's/^\([a-z].*==[0-9.]*\).*/\1/p' requirements-$$name.lock | $(PINNED) --no-deps - > name.lock && mv name.lock requirements-$$name.lock; done
+	sed 's/ \\$$//; /--hash/d' requirements.lock > name.lock
+	$(PINNED) --constraint name.lock requirements-optional.in -o optional.lock
+	awk 'FNR == NR { known[$$0] = 1; next } /^[a-z]/ { name = $$1; sub(/\+cpu/, "", name); own = !(name in known) } own' name.lock optional.lock > requirements-optional.lock
+	rm name.lock optional.lock

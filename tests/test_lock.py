@@ -28,7 +28,8 @@ def test_every_installed_package_is_in_the_lock_with_hashes():
     installed = {plain(one.metadata["Name"]): one.version.partition("+")[0] for one in distributions()}
     mine = {name: version for name, version in installed.items() if name not in ("pip", "raretokens", "setuptools")}
     locked = pinned("requirements.lock") | pinned("requirements-uv.lock")
-    assert mine.items() <= (locked | pinned("requirements-cublas.lock")).items()
+    further = pinned("requirements-cublas.lock") | pinned("requirements-optional.lock")
+    assert mine.items() <= (locked | further).items()
     lines = (ROOT / "requirements.in").read_text().splitlines()
     wanted = {plain(re.split(r"[\[=]", line)[0]) for line in lines if line[:1].isalpha()}
     assert len(wanted) > 40 and wanted <= locked.keys()
@@ -51,6 +52,13 @@ def test_actions_are_pinned_by_hash(path):
     jobs = yaml.safe_load(path.read_text())["jobs"].values()
     used = [step["uses"] for job in jobs for step in job["steps"] if "uses" in step]
     assert used and all(re.fullmatch(r"[a-z-]+/[a-z-]+@[0-9a-f]{40}", action) for action in used)
+
+
+def test_the_container_is_built_where_something_that_it_copies_changes():
+    copied = re.findall(r"^COPY (.*) \S+$", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    workflow = yaml.load((ROOT / ".github/workflows/container.yaml").read_text(), yaml.BaseLoader)
+    watched = {path.removesuffix("/**") for path in workflow["on"]["pull_request"]["paths"]}
+    assert copied and {name for line in copied for name in line.split()} <= watched
 
 
 def test_dvc_reads_its_lock_with_the_parser_in_c():
