@@ -32,11 +32,11 @@ def judged(folder, declared, raw: dict[str, list[float]], at_unit: dict[str, lis
         (AGAINST, (HIGH, LOW), (HIGH, LOW), "reproduced", "agrees"),
         (AGAINST, (HIGH, LOW), (LOW, HIGH), "reproduced", "disagrees"),
         (AGAINST, (LOW, HIGH), (LOW, HIGH), "contradicted", "agrees"),
-        (AGAINST, (HIGH, LOW), (APART, LOW), "reproduced", "undecided"),
-        (AGAINST, (APART, LOW), (HIGH, LOW), "inconclusive", "undecided"),
+        (AGAINST, (HIGH, LOW), (APART, LOW), "reproduced", "inconclusive"),
+        (AGAINST, (APART, LOW), (HIGH, LOW), "inconclusive", "inconclusive"),
         (AGAINST, (HIGH, LOW), (HIGH, [None] * 3), "reproduced", "not recorded"),
-        (AGAINST, (HIGH, LOW), (HIGH[:1] + [None] * 2, LOW[:1] + [None] * 2), "reproduced", "undecided"),  # one seed
-        (AGAINST, (HIGH, LOW), ([0.9] * 3, [0.5] * 3), "reproduced", "undecided"),  # no variance
+        (AGAINST, (HIGH, LOW), (HIGH[:1] + [None] * 2, LOW[:1] + [None] * 2), "reproduced", "inconclusive"),  # one seed
+        (AGAINST, (HIGH, LOW), ([0.9] * 3, [0.5] * 3), "reproduced", "inconclusive"),  # no variance
         (SAME, (HIGH, HIGH[::-1]), (HIGH, LOW), "reproduced", "disagrees"),
         (VALUE, (HIGH, LOW), (HIGH, LOW), "reproduced", "agrees"),
         (VALUE, (HIGH, LOW), (LOW, LOW), "reproduced", "disagrees"),

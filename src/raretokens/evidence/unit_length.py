@@ -12,7 +12,7 @@ class UnitLength(StrEnum):
 
     AGREES = "agrees"
     DISAGREES = "disagrees"
-    UNDECIDED = "undecided"  # the interval of one of them contains the threshold, or has no known width
+    INCONCLUSIVE = "inconclusive"  # the interval of one of them contains the threshold, or has no known width
     NOT_RECORDED = "not recorded"
 
 
@@ -32,7 +32,7 @@ def at_unit_length(comparison: Comparison, margins: tuple[float, float]) -> Unit
         return UnitLength.NOT_RECORDED
     raw, unit = (_direction(one, margins) for one in (comparison, at_unit))
     if raw is None or unit is None:
-        return UnitLength.UNDECIDED
+        return UnitLength.INCONCLUSIVE
     return UnitLength.AGREES if raw == unit else UnitLength.DISAGREES
 
 
