@@ -6,13 +6,16 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 from dvc.cli import parse_args
-from test_prose import average
+from test_guides import PAGES
 from tiny import world
 from tiny.run_sheet import DECLARED
+from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
 
 from raretokens.errors import UserError
 from raretokens.pipeline.cluster import first_seeds, main_runs
@@ -100,6 +103,51 @@ def test_a_command_that_looks_is_quiet_and_narrow_in_a_fresh_clone(clone, comman
     assert [line for line in done.stdout.splitlines() if len(line) > WIDTH] == []
 
 
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch) -> dict[str, Any]:
+    """What a reader of README and of the guide to training has: a text, a tokenizer, a model and a step of one micro-batch."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    words = ["a"] * 60 + ["b"] * 20 + ["c"] * 8 + [f"rare{number}" for number in range(8)]
+    Path("train.txt").write_text("\n".join(" ".join(words[start::4]) for start in range(4)) + "\n")
+    known = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    rows, width = len(known), 8
+    shape = {"vocab_size": rows, "n_positions": 8, "n_embd": width, "n_layer": 1, "n_head": 2}
+    model = GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0))
+    text = [{"input_ids": ids, "labels": ids} for ids in torch.randint(rows, (8, 8))]
+    arguments = TrainingArguments(str(tmp_path), max_steps=1, per_device_train_batch_size=2, report_to=[], use_cpu=True)
+    return {
+        "tokenizer": lambda line: [known[word] for word in line.split()],
+        "model": model, "arguments": arguments, "text": text, "other": text, "blocks": text, "NEW": [rows - 1],
+        "counts": torch.arange(rows, 0, -1), "d": width, "k": 4, "embedding": model.get_output_embeddings().weight,
+        "targets": torch.randint(rows, (1, 2, 8)), "hidden": torch.randn(2, 8, width, requires_grad=True),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/train.md"])
+def test_the_python_blocks_of_a_page_run_one_after_the_other(page, names):
+    """Every name that a block uses and no block defines is one that a reader has."""
+    blocks = python_blocks(page)
+    assert len(blocks) > 1
+    before = names["embedding"].detach().clone()
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+    assert not torch.equal(names["embedding"], before)
+
+
+def test_every_other_python_block_of_a_guide_is_in_an_example():
+    """The guides in test_guides.py are performed; blocks of other pages must be here or above."""
+    others = {"docs/add-an-objective.md": "examples/centred.py"}
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md") if python_blocks(f"docs/{path.name}")}
+    assert pages == {"docs/train.md", *others, *(f"docs/{name}.md" for name in PAGES if python_blocks(f"docs/{name}.md"))}
+    for page, example in others.items():
+        assert all(block in (ROOT / example).read_text(encoding="utf-8") for block in python_blocks(page))
+
+
 @pytest.fixture
 def pages(tmp_path, monkeypatch) -> Path:
     """A repository whose README includes a report, and a page that is made from the reports of all scales."""
@@ -132,9 +180,3 @@ def test_a_page_that_is_not_what_the_reports_say_is_named_and_made_anew(pages, n
         refresh("--check")
     refresh()
     refresh("--check")
-
-
-def test_the_readme_is_short_and_its_sentences_are_too():
-    text = re.sub(r"\]\([^)]*\)", "", README)  # without the addresses of links
-    assert len(re.findall(r"[A-Za-z][\w'-]*", text)) <= 950, "900 words, and the names in code"
-    assert average(README) <= 17
