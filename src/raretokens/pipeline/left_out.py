@@ -43,7 +43,7 @@ def _documents(ids: np.ndarray) -> np.ndarray:
 
 
 def _key(job: TrainJob) -> str:
-    """Return the key of params.yaml that the block of a run comes from."""
-    run = job.run
-    overrides = read_yaml(paths.PARAMETERS).get(run.task, {}).get("models", {}).get(run.model, {})
+    """Return the key of params.yaml that the block of a run comes from. A trial has no such file, and gets that of the task."""
+    run, tree = job.run, read_yaml(paths.PARAMETERS) if paths.PARAMETERS.is_file() else {}
+    overrides = tree.get(run.task, {}).get("models", {}).get(run.model, {})
     return f"{run.task}.models.{run.model}.block" if "block" in overrides else f"{run.task}.training.block"
