@@ -70,8 +70,11 @@ def read_npy(path: Path) -> FileContents:
 
 
 def is_npy(path: Path) -> bool:
-    """Whether a file is a NumPy array, whatever its name."""
-    return read_head(path).startswith(b"\x93NUMPY")
+    """Whether a file is a readable NumPy array, whatever its name."""
+    try:
+        return read_head(path).startswith(b"\x93NUMPY") and bool(read_npy(path).tensors)
+    except (UserError, OSError):
+        return False
 
 
 def read_gzip(path: Path) -> FileContents:
