@@ -83,7 +83,8 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         (
             "corpora/lm/corpus",
             "bibel",
-            "corpora.lm.corpus: 'bibel' is not known; allowed for lm: bible, enwik9, enwiki-2014, own, wikitext-103, wikitext-2",
+            "corpora.lm.corpus: 'bibel' is not known; allowed for lm: bible, enwik9, enwiki-2014, enwiki-2014-half, own, "
+            "wikitext-103, wikitext-2",
         ),
         ("corpora/lm/task", "ml", "corpora.lm.task: 'ml' is not known; allowed: "),
         ("corpora/lm/basline", "x", "corpora.lm.basline: unknown key (value 'x'); the nearest is baseline"),

@@ -145,7 +145,8 @@ def test_unequal_files_are_an_error(german, found):
             "text",
             "wikitext",
             (),
-            "corpora.out.corpus: 'wikitext' is not known; known: bible, enwik9, enwiki-2014, own, wikitext-103, wikitext-2",
+            "corpora.out.corpus: 'wikitext' is not known; known: bible, enwik9, enwiki-2014, enwiki-2014-half, own, "
+            "wikitext-103, wikitext-2",
         ),
         ("bitext", "wikitext-2", (), "known: bible, iwslt14, multi30k, own, wmt14"),
         (

@@ -97,3 +97,4 @@ def test_the_regime_table_has_a_column_for_each_setting_whose_maximum_likelihood
     assert [entry.text for entry in found["far"] if entry.quantity.metric == "mean_cosine"] == ["not recorded"]
     text = regimes.to_markdown(found, declared)
     assert "| I(W) | 0.377, +0.436 | 0.2, +0.3 | 0.2 |" in text
+    assert "mean cosine" not in text  # no setting has it

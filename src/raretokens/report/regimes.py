@@ -90,8 +90,12 @@ def _row(setting: str, entry: Entry) -> dict[str, str]:
 
 
 def to_markdown(found: dict[str, list[Entry]], declared: Declarations) -> str:
-    """Return the table as Markdown: a row for each quantity, a column for the paper and for each setting."""
-    rows = [[one.title, _reported(one, declared), *(found[name][at].text for name in found)] for at, one in enumerate(QUANTITIES)]
+    """Return the table as Markdown: a row for each recorded quantity, a column for the paper and for each setting."""
+    recorded = [at for at in range(len(QUANTITIES)) if any(column[at].mle is not None for column in found.values())]
+    rows = [
+        [QUANTITIES[at].title, _reported(QUANTITIES[at], declared), *(column[at].text for column in found.values())]
+        for at in recorded
+    ]
     about = [*_about(found, declared)]
     return render("regimes.md", titles=[declared.settings[name].title for name in found], about=about, rows=rows)
 
