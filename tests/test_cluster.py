@@ -109,7 +109,7 @@ def test_the_main_runs_are_those_that_the_main_conclusions_name():
     claims = pd.read_csv(small / "reports/claims.csv")
     named = {run for runs in claims.runs[claims.statement.isin(main)] for run in runs.split(" / ")}
     names = {name for _, name in needed}
-    assert {re.sub("-[2-5]$", "", name) for name in names} - {"awd-mle", "awd-cosreg", "awd-frage"} == named
+    assert {re.sub("-[2-5]$", "", name) for name in names} - {"awd-mle", "awd-cosreg", "awd-frage-half"} == named
     assert {"awd-mle-2", "awd-mle-finetune-2"} <= names
     assert {"awd-mle", "base-1k-agg-2", "base-1k-agg-3", "agg-3"} <= names
     made = run_targets(declared, only=needed) + run_targets(declared, continued=True, only=needed)

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import pytest
+from tiny.run_sheet import DECLARED
 
 ROOT = Path(__file__).parents[1]
 RARE_CLAIM = "results/small/agg/table-3.html#claim-agg-lowers-rare-perplexity"
@@ -71,6 +72,8 @@ def test_every_table_figure_and_claim_has_its_place_once(site, pages):
     small = site / "results/small"
     for kind in ("table", "figure"):
         for file in (ROOT / f"scales/small/reports/{kind}s").glob("*.csv"):
+            if kind == "table" and file.stem not in DECLARED.tables:
+                continue  # of another setting, beside the table in git
             paper, *_, number = file.stem.split("-")
             page = "text" if number == "text" else f"{kind}-{number}"
             assert paper == "raretokens" or small / f"{paper}/{page}.html" in pages, file

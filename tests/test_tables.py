@@ -171,7 +171,7 @@ def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
 def test_the_report_of_an_empty_world_says_not_run(tmp_path):
     build.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
     text = (tmp_path / "index.md").read_text()
-    assert "of which 0 could be tested" in text and " were not run." in text
+    assert "Of these, 0 could be tested" in text and " were not run." in text
     assert "**0 of 744** reported numbers of 40 tables" in text and DECLARED.scales["demo"].text in text
     assert "not measured" in (tmp_path / "findings.md").read_text() and (tmp_path / "papers/agg-forest.svg").is_file()
     assert json.loads((tmp_path / "headline.json").read_text()) == {}
