@@ -23,7 +23,7 @@ from raretokens.evidence.effects import to_additive
 from raretokens.evidence.intervals import FEWEST_SEEDS, LEVEL
 from raretokens.evidence.scores import MLE, AllScores, Scores
 from raretokens.evidence.settings import nearest
-from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, judge
+from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, judge, judge_in
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations
@@ -45,14 +45,14 @@ def with_seeds(claim: Claim, scores: Scores, kept: tuple[int | None, ...]) -> Sc
 def judge_again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[int, Outcome, bool | None]]:
     """Yield the kept seeds, the outcome, and whether the interval covers the mean of the others, if there are three seeds."""
     claim = declared.claims[name]
-    scores = nearest(declared.settings, scores, claim.trained_runs)[1]
+    setting, scores = nearest(declared.settings, scores, claim.trained_runs)
     effects = Comparison.of_claim(claim, scores).seed_effects
     if len(effects) != FEWEST_SEEDS or None in effects:
         return
     for size in range(1, FEWEST_SEEDS):
         for kept in combinations(effects, size):
             fewer = with_seeds(claim, scores, kept)
-            yield size, judge(name, claim, fewer, declared).outcome, _covers(claim, effects, kept, fewer)
+            yield size, judge_in(setting, fewer, name, claim, declared).outcome, _covers(claim, effects, kept, fewer)
 
 
 def _covers(claim: Claim, effects: dict[int, float], kept: tuple[int, ...], fewer: Scores) -> bool | None:

@@ -23,7 +23,8 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-LARGE = ("RARETOKENS_MIRROR", "RARETOKENS_MODELS", "a reference is asked of")  # reasons that RARETOKENS_ALL_TESTS accepts
+# Reasons that RARETOKENS_ALL_TESTS accepts.
+LARGE = ("RARETOKENS_MIRROR", "RARETOKENS_MODELS", "a reference is asked of", "the time that merges take")
 
 
 @pytest.hookimpl(wrapper=True)
