@@ -41,7 +41,7 @@ def test_a_root_is_no_command(tmp_path):
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
     for command in (["init", "-q", "--no-scm"], ["repro", "-s", "jobs"]):
         done = subprocess.run(["dvc", *command], cwd=tmp_path, env=served_environment(), capture_output=True, text=True)
-    assert done.returncode and "touch X; '/src/raretokens/pipeline/__init__.py' does not exist" in done.stderr
+    assert done.returncode and "touch X; '/stages/run' does not exist" in done.stderr
     assert not (tmp_path / "X").exists()
 
 
