@@ -54,7 +54,7 @@ def test_a_stage_depends_on_its_job_and_on_no_parameter_and_no_code(name):
 def test_the_jobs_are_written_each_time():
     """Not when the code's files change: dvc.lock would have their hashes, of comments too."""
     assert body("jobs").keys() == {"cmd", "always_changed", "deps", "params", "outs"} and body("jobs")["always_changed"] is True
-    assert body("jobs")["deps"] == ["${root}/src/raretokens/pipeline/__init__.py"]  # a docstring; it shows that the root is there
+    assert body("jobs")["deps"] == ["${root}/stages/run"]  # it shows that the root is there
 
 
 def test_expensive_stages_stay_in_the_run_cache():
