@@ -52,7 +52,9 @@ def judge_again(name: str, declared: Declarations, scores: Scores) -> Iterator[t
     for size in range(1, FEWEST_SEEDS):
         for kept in combinations(effects, size):
             fewer = with_seeds(claim, scores, kept)
-            yield size, judge_in(setting, fewer, name, claim, declared).outcome, _covers(claim, effects, kept, fewer)
+            outcome = judge_in(setting, fewer, name, claim, declared).outcome
+            is_open = outcome == Outcome.NOT_TESTABLE  # what an inconclusive verdict is in a setting unlike the paper's
+            yield size, Outcome.INCONCLUSIVE if is_open else outcome, _covers(claim, effects, kept, fewer)
 
 
 def _covers(claim: Claim, effects: dict[int, float], kept: tuple[int, ...], fewer: Scores) -> bool | None:
