@@ -1,6 +1,7 @@
 """Python packages and the actions of workflows are pinned to bytes, not to names."""
 
 import re
+import sysconfig
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def pinned(lock: str) -> dict[str, str]:
 
 def test_every_installed_package_is_in_the_lock_with_hashes():
     """What a package needs is installed with it, so an environment has all that the lock must pin, at its versions."""
-    installed = {plain(one.metadata["Name"]): one.version.partition("+")[0] for one in distributions()}
+    here = distributions(path=[sysconfig.get_path("purelib")])  # sys.path may also hold the packages inside setuptools
+    installed = {plain(one.metadata["Name"]): one.version.partition("+")[0] for one in here}
     mine = {name: version for name, version in installed.items() if name not in ("pip", "raretokens", "setuptools")}
     locked = pinned("requirements.lock") | pinned("requirements-uv.lock")
     further = pinned("requirements-cublas.lock") | pinned("requirements-optional.lock")

@@ -157,7 +157,9 @@ def _findings(verdicts: list[Verdict], compared: list[methods.Change], split: li
     """Return the findings that README includes, with the numbers of the main claims."""
     main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
     bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
-    return render("findings.md", of=main, bounds=bounds, split={one.run: decomposition.in_words(one) for one in split})
+    parts = {one.run: decomposition.in_words(one) for one in split}
+    agps = next((decomposition.changes_in_words(one) for one in split if one.run == "agps"), None)
+    return render("findings.md", of=main, bounds=bounds, split=parts, agps=agps)
 
 
 def curves_of_all_runs(scores: Scores, folder: Path) -> str:

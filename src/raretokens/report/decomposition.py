@@ -85,11 +85,23 @@ def _effect(effect: Effect) -> str:
 def in_words(one: Decomposition) -> str:
     """Return two sentences for README, whose subject is the run: the parts of its change, and the logit-bias baseline."""
     mass, within = (_factor(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
-    text = f"It multiplies P(rare), the total probability of rare tokens, by {mass}. "
+    text = f"It multiplies P(rare), the total probability of rare tokens, by {mass} at rare targets. "
     text += f"It multiplies the perplexity within the rare group by {within}."
     if baseline := one.main_baseline:
-        text += f" The logit-bias baseline reaches {change_text('ratio', baseline.rare)} with the same mean P(rare)."
+        rare, total = (change_text("ratio", ratio) for ratio in (baseline.rare, baseline.total))
+        text += f" The logit-bias baseline with the same mean P(rare) over all positions reaches {rare}, and changes"
+        text += f" the perplexity of all tokens by {total}."
     return text
+
+
+def changes_in_words(one: Decomposition) -> dict[str, str]:
+    """Return the changes of rare-token and of total perplexity, each with its interval, for README."""
+    found = {}
+    for name, metric in (("rare", "ppl.rare"), ("total", "ppl.total")):
+        value, interval = one.effects[metric].value, one.effects[metric].main_interval
+        ends = f" (95 % CI {' to '.join(change_text('ratio', end) for end in interval)})" if interval else ""
+        found[name] = f"{change_text('ratio', value)}{ends}"
+    return found
 
 
 def _factor(effect: Effect) -> str:

@@ -115,7 +115,11 @@ def _about(found: dict[str, list[Entry]], declared: Declarations) -> Iterator[li
     """Yield the rows that describe the paper's setting and the others."""
     properties = [declared.reported_settings[TASK], *(declared.settings[name].properties for name in found)]
     shares, counts = ([getattr(one, name) for one in properties] for name in ("rare_targets", "per_rare_type"))
-    yield ["rare types among the target tokens", *("" if share is None else f"{share:g} %" for share in shares)]
-    yield ["training tokens of a rare type, mean", *(number_text(count, 3) for count in counts)]
+    rows = {
+        "rare types among the target tokens": ["" if share is None else f"{share:g} %" for share in shares],
+        "training tokens of a rare type, mean": [number_text(count, 3) for count in counts],
+    }
+    for title, (paper, *own) in rows.items():
+        yield [title, f"{paper} (implied)", *own]
     seeds = (max((entry.effect.seeds for entry in column if entry.effect), default=1) for column in found.values())
-    yield ["seeds", "not reported", *map(str, seeds)]
+    yield ["seeds", "1", *map(str, seeds)]  # AGG appendix B
