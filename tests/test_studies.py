@@ -208,27 +208,3 @@ def test_rows_at_the_usual_rate_are_those_of_the_score_files(request, monkeypatc
         assert f"{np.log(number['ppl.total']):.4f}" == row["test NLL"] and f"{number['mass.rare']:.3g}" == row["P(rare)"]
         assert f"{number['ppl_within.rare']:.4g}" == row["perplexity within the rare group"]
         assert scores.curve(row["run"], "nll.valid")[1][-1] == float(row["validation NLL"])
-
-
-def test_what_is_said_of_steps_of_different_sizes_is_in_the_csv(request):
-    root = request.config.rootpath
-    every = read_csv(root / "studies/tokens-per-step-small.csv").set_index(["run", "step"])
-    last = read_csv(root / "studies/tokens-per-step-last-small.csv").set_index("run")
-    cosine, drift = ([float(every[column][f"base-{size}-mle", "2000"]) for size in ("512", "1k", "2k", "4k")]
-                     for column in ("cosine rare", "drift of rare rows"))  # fmt: skip
-    said = (root / "docs/studies.md").read_text(encoding="utf-8"), (root / "paper/paper.md").read_text(encoding="utf-8")
-    studies, paper = (" ".join(text.split()) for text in said)
-    assert "{:.2f}, {:.2f}, {:.2f} and {:.2f} at step 2,000".format(*cosine) in studies
-    assert "drifts of {:.3f}, {:.3f}, {:.3f} and {:.3f}.".format(*drift) in studies
-    runs = ("base-1k-mle", "base-1k-ember-2", "base-1k-coupled-adam", "base-1k-sgd-mle")
-    adam, ember, coupled, descent = (float(last["cosine total"][run]) for run in runs)
-    assert f"is {adam:.2f} with Adam, {ember:.3f} with [Ember](glossary.md), {coupled:.3f} with Coupled Adam" in studies
-    assert f"and {descent:.4f} with gradient descent" in studies
-    large = float(last["cosine total"]["base-4k-mle"])
-    (lowest, highest), large_steps = (
-        [f"{end([float(last['cosine total'][f'base-{size}-mle{seed}']) for seed in ('', '-2', '-3')]):.2f}" for end in (min, max)]
-        for size in ("1k", "4k")
-    )
-    adam_in_paper = f"is {lowest} to {highest} after Adam with 1,024 tokens per step and {large:.2f} with 4,096"
-    assert f"{adam_in_paper} (three seeds each)" in paper
-    assert {*large_steps} == {f"{large:.2f}"} and f"and {coupled:.3f} with 1,024 and Coupled Adam" in paper
