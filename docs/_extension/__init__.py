@@ -18,12 +18,25 @@ from _extension.pages import Pages, write_changed
 from _extension.scale import Scale
 from raretokens.files import write_text
 from raretokens.objectives.registry import objectives
+from raretokens.papers import claim, declarations, figure, setting
+from raretokens.papers import table as tables
 from raretokens.papers.load import load_declarations
 from raretokens.paths import PAPERS
 from raretokens.report.markdown import escaped, table
+from raretokens.schema import Section
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages in docs/results -> folder of the scale
+DECLARED: dict[str, tuple[type[Section], ...]] = {  # part of docs/declarations.md -> schemas of its keys
+    "metrics": (declarations.Metric, declarations.Tolerance),
+    "tables": (tables.Table, tables.Column, tables.RunRow),
+    "facts": (tables.Fact, tables.Subject, tables.Part),
+    "claims": (claim.Claim, claim.Side, claim.Control),
+    "preconditions": (claim.Precondition, claim.Reference),
+    "figures": (figure.Figure, figure.Panel),
+    "papers": (declarations.Paper, declarations.Method, declarations.Scale, declarations.Search),
+    "settings": (setting.Setting, setting.Properties),
+}
 
 
 class FileLinks(SphinxTransform):
@@ -72,7 +85,9 @@ def write_pages(app: Sphinx) -> None:
 
 def write_references(app: Sphinx) -> None:
     """Write the tables of docs/_generated, which the reference pages include."""
-    for name, text in {"objectives": objectives_text(), "metrics": metrics_text(ROOT / PAPERS)}.items():
+    pages = {"objectives": objectives_text(), "metrics": metrics_text(ROOT / PAPERS)}
+    pages |= {f"keys-{part}": keys_text(schemas) for part, schemas in DECLARED.items()}
+    for name, text in pages.items():
         write_changed(Path(app.srcdir) / f"_generated/{name}.md", text)
 
 
@@ -92,6 +107,16 @@ def metrics_text(folder: Path) -> str:
     metrics = load_declarations(folder).metrics.items()
     rows = [(f"`{path}`", escaped(one.title), escaped(one.unit), one.better) for path, one in metrics]
     return table(("path", "title", "unit", "better"), rows) + "\n"
+
+
+def keys_text(schemas: tuple[type[Section], ...]) -> str:
+    """Return the keys of declarations with their descriptions, as a Markdown table for each schema."""
+    parts = []
+    for schema in schemas:
+        fields = schema.model_fields.items()
+        rows = [(f"`{key}`", escaped(field.description).replace("\\`", "`")) for key, field in fields if key != "file"]
+        parts += [escaped((schema.__doc__ or "").partition("\n")[0]), "", table(("key", "meaning"), rows), ""]
+    return "\n".join(parts)
 
 
 def write_libraries(app: Sphinx, error: Exception | None) -> None:
