@@ -8,18 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 from dvc.cli import parse_args
 from test_guides import PAGES
 from tiny import world
-from tiny.run_sheet import DECLARED
 from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
 
 from raretokens.errors import UserError
-from raretokens.pipeline.cluster import first_seeds, main_runs
-from raretokens.pipeline.config import load
 from raretokens.tools import scale_commands
 from raretokens.tools.cli import build_parser
 
@@ -60,25 +56,6 @@ def test_every_command_is_understood(command):
         assert os.access(script, os.X_OK)
         options = re.findall(r"^ +(--.*)\) ", script.read_text(), flags=re.MULTILINE)
         assert all(word.isdigit() or word in " | ".join(options).split(" | ") for word in words[1:])
-
-
-def test_the_hours_of_the_small_scale_are_those_that_its_runs_took():
-    """On two cores; runs whose time on a core is not known take as long as those of their kind that come nearest, or an hour."""
-    small = ROOT / "scales/small"
-    declared, scores = load(small / "params.yaml"), small / "reports/runs"
-    runs = pd.DataFrame([(run.task, run.name, run.model, run.tokens) for run in declared.every_run()],
-                        columns=["task", "run", "model", "tokens"])  # fmt: skip
-    runs = runs.merge(pd.read_csv(small / "trained.csv"), how="left").set_index(["task", "run"])
-    runs["hours"] = runs.hours.where(runs.machine.str.contains("thread", na=False))  # not those on a GPU
-    hours = runs.hours.fillna(runs.groupby(["task", "model", "tokens"]).hours.transform("mean"))
-    every, main = set(hours.index), main_runs(declared, DECLARED, scores)
-    for said, some in (
-        (r"(\d+) hours for one seed of", main & first_seeds(declared, scores)),
-        (r"(\d+) for all its seeds", main),
-        (r"(\d+) for everything", every),
-    ):
-        took = hours[[key in some for key in hours.index]].fillna(1.0).sum()
-        assert int(re.search(said, REPRODUCE)[1]) == pytest.approx(took / 2, rel=0.1, abs=0.5)
 
 
 @pytest.fixture(scope="module")
