@@ -110,6 +110,20 @@ def shown(browser, site):
     assert complaints == []
 
 
+def test_links_of_the_start_page_open_pages_with_their_anchors(shown):
+    """Not the Markdown that a page was made from, nor a folder of the same name. Scripts and CITATION.cff are no pages."""
+    window = shown("index.html")
+    links = window.eval_on_selector_all("[role=main] a[href]", "links => links.map(link => link.href)")
+    pages = [link for link in dict.fromkeys(links) if link.startswith("file:") and not link.endswith((".py", ".cff"))]
+    assert len(pages) > 20
+    for link in pages:
+        assert urlparse(link).path.endswith(".html"), link
+        window.goto(link)
+        assert window.locator("[role=main] h1").count() == 1, link
+        anchor = unquote(urlparse(link).fragment)
+        assert not anchor or window.locator(f"[id='{anchor}']").count() == 1, link
+
+
 def test_a_heading_sorts_its_column_and_a_cell_finds_its_sources(shown):
     window = shown("results/small/agg/table-3.html")
     heading = window.locator("table.grid thead th").nth(3)

@@ -40,22 +40,22 @@ DECLARED: dict[str, tuple[type[Section], ...]] = {  # part of docs/declarations.
 
 
 class FileLinks(SphinxTransform):
-    """Turn links to files and folders outside docs/ into links to the repository. MyST would copy or reject such files."""
+    """Turn links to files outside docs/ into links to the repository, or to the page of the site that shows the file."""
 
     default_priority = 10
 
     def apply(self, **kwargs: Any) -> None:
         for kind in (addnodes.download_reference, addnodes.pending_xref):
             for node in list(self.document.findall(kind)):
-                if node.get("refdomain") in (None, "", "doc") and (
-                    path := _path(self.env, node.get("reftarget") or "")
-                ):
-                    node.replace_self(_link(self.env, path, node.children))
+                target, _, anchor = (node.get("reftarget") or "").partition("#")
+                known = node.get("refdomain") not in (None, "", "doc") or target in self.env.found_docs
+                if not known and (path := _path(self.env, target)):
+                    node.replace_self(_link(self.env, path, anchor or node.get("reftargetid") or "", node.children))
 
 
 def _path(env: BuildEnvironment, target: str) -> PurePosixPath | None:
     """Return the path in the repository of a link that is relative to the current page, or to the README that it includes."""
-    name = unquote(target.partition("#")[0])
+    name = unquote(target)
     for folder in (Path(env.doc2path(env.docname)).parent, ROOT):
         path = Path(os.path.normpath(folder / name))
         for file in (path, path.with_name(f"{path.name}.md")):
@@ -64,10 +64,27 @@ def _path(env: BuildEnvironment, target: str) -> PurePosixPath | None:
     return None
 
 
-def _link(env: BuildEnvironment, path: PurePosixPath, children: list[nodes.Node]) -> nodes.reference:
-    base = _files(env.app)
-    up = "" if "://" in base else "../" * env.docname.count("/")
-    return nodes.reference("", "", *children, refuri=f"{up}{base}{path}", internal=False)
+def _link(env: BuildEnvironment, path: PurePosixPath, anchor: str, children: list[nodes.Node]) -> nodes.reference:
+    """Return a link to a file of the repository, or to the page of the site that shows it."""
+    if page := _shown(env, path):
+        address = env.app.builder.get_relative_uri(env.docname, page)
+    else:
+        base = _files(env.app)
+        address = f"{'' if '://' in base else '../' * env.docname.count('/')}{base}{path}"
+    return nodes.reference("", "", *children, refuri=address + (f"#{anchor}" if anchor else ""), internal=False)
+
+
+def _shown(env: BuildEnvironment, path: PurePosixPath) -> str | None:
+    """Return the page of the site with a Markdown file of the reports, or None."""
+    for name, folder in SCALES.items():
+        reports = PurePosixPath((folder / "reports").relative_to(ROOT))
+        if path.is_relative_to(reports) and path.suffix == ".md":
+            inside = path.relative_to(reports)
+            paper = inside.stem if inside.parent.name == "papers" else ""
+            for page in (f"results/{name}/{paper}/index", f"results/{name}/{inside.stem}"):
+                if page in env.found_docs:
+                    return page
+    return None
 
 
 def _files(app: Sphinx) -> str:
