@@ -52,6 +52,7 @@ def test_every_change_of_a_claim_is_recorded():
         ({"section": "section 9"}, "place", "FRAGE section 3", "FRAGE section 9"),
         ({"statement": "Another"}, "statement", CLAIM.statement, "Another"),
         ({"by_construction": "reason"}, "by_construction", "", "yes"),
+        ({"main": "key"}, "main", "", "yes"),
     ],
 )
 def test_a_changed_field_is_one_row(declared, values, field, before, after):
@@ -60,7 +61,8 @@ def test_a_changed_field_is_one_row(declared, values, field, before, after):
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize(
-    ("values", "field"), [({"runs": ["x"]}, "runs"), ({"metric": "x"}, "metric"), ({"at": "last"}, "metric")]
+    ("values", "field"),
+    [({"runs": ["x"]}, "runs"), ({"data": True}, "runs"), ({"metric": "x"}, "metric"), ({"at": "last"}, "metric")],
 )
 def test_a_changed_side_is_one_row(declared, side, values, field):
     found = fields(changed(declared, **{side: getattr(CLAIM, side).replaced(**values)}))
@@ -80,13 +82,15 @@ def test_a_changed_bound_of_a_precondition_changes_each_claim_that_needs_it(decl
     assert {row[:2] for row in fields(declared.replaced(preconditions=bound))} == expected
 
 
-def test_another_setting_changes_each_claim_of_its_task(declared):
+@pytest.mark.parametrize(
+    "values", [{"is_like_the_paper": False}, {"models": ["other"]}, {"own": "other-"}, {"data": {"copy": "x"}}]
+)
+def test_another_setting_is_one_row_of_its_task(declared, values):
     name, setting = next(
         (name, one) for name, one in declared.settings.items() if one.task == "nmt" and one.is_like_the_paper
     )
-    worse = declared.settings | {name: setting.replaced(is_like_the_paper=False)}
-    expected = {(name, "settings") for name, claim in declared.claims.items() if claim.task == "nmt"}
-    assert {row[:2] for row in fields(declared.replaced(settings=worse))} == expected
+    other = declared.replaced(settings=declared.settings | {name: setting.replaced(**values)})
+    assert [row[:2] for row in fields(other)] == [("settings of nmt", "settings")]
 
 
 def test_explanations_may_change(declared):
@@ -102,7 +106,17 @@ def test_new_and_removed_claims_are_changes(declared):
 def test_a_row_records_one_state_of_a_claim_and_no_later_one(declared):
     record(changed(declared, than=0.1))
     assert not unrecorded(changed(declared, than=0.1))
-    assert fields(changed(declared, than=0.2)) == [(NAME, "threshold", "above 0", "above 0.2")]
+    assert fields(changed(declared, than=0.2)) == [(NAME, "threshold", "above 0.1", "above 0.2")]
+    assert fields(declared) == [(NAME, "threshold", "above 0.1", "above 0")]  # back to the frozen state
+    both = changed(declared, than=0.1, statement="Another")
+    assert fields(both) == [(NAME, "statement", CLAIM.statement, "Another")]
+
+
+def test_what_is_frozen_again_is_the_state_from_which_changes_count(declared):
+    record(changed(declared, than=0.1))
+    freeze(changed(declared, than=0.1))
+    assert not unrecorded(changed(declared, than=0.1))
+    assert fields(declared) == [(NAME, "threshold", "above 0.1", "above 0")]
 
 
 def test_a_recorded_removal_is_recorded(declared):

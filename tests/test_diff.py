@@ -40,6 +40,9 @@ DERIVED = {
     "reproducibility.csv": "table,row,column,metric,reported,measured,seeds,cv_star\nagg-3,MLE,PPL,ppl.total,13.30,60.0,3,9.5\n",
     "main.csv": f"conclusion,paper,reported,measured,verdict\n{MAIN},AGG table 3,-83 %,-68 %,reproduced\n",
     "power.csv": "claim,paper,reported,power_3\nagg-lowers-rare-perplexity,AGG,-0.8,0.40\n",
+    "regimes.csv": f"quantity,setting,metric,mle,{EFFECT.replace('kind', 'seeds')}\n"
+    "perplexity of all tokens,small,ppl.total,58.9,3,1.06,1.05,1.07,1.05,1.07,1.05,1.07\nI(W),32k,isotropy.total,,0,,,,,,,\n",
+    "tables/agg-3-small.csv": HUMAN,
     "verdicts.csv": "paper,reproduced,inconclusive,claims\nAGG,57,15,72\n",
     "curves/lm/mle.csv": "update,nll,valid_nll\n" + "".join(f"{step},{8 - step / 100},\n" for step in range(0, 400, 100)),
     "runs/lm/mle.bootstrap.csv": "ppl.rare,uniq.rare\n100,50\n110,55\n",
@@ -177,6 +180,12 @@ def test_a_moved_cell_is_judged_by_its_metric_s_tolerance(world, name, old, new,
         ("main.csv", "-68 %", "-78 %", True),  # without its claim
         ("power.csv", "0.40", "0.90", True),
         ("verdicts.csv", "57,15", "58,14", True),
+        ("regimes.csv", "58.9", "59.5", False),
+        ("regimes.csv", "58.9", "61.5", True),
+        ("regimes.csv", "1.06,1.05", "1.10,1.05", False),
+        ("regimes.csv", "1.06,1.05", "1.20,1.05", True),
+        ("regimes.csv", "58.9,3", "58.9,2", True),
+        ("tables/agg-3-small.csv", "295", "296", True),  # of the human text, as in agg-3
         ("curves/lm/mle.csv", "0,8.0,", "0,8.1,", False),
         ("curves/lm/mle.csv", "0,8.0,", "0,18.0,", True),
         ("curves/lm/mle.csv", "0,8.0,", "0,8.0,5", True),
@@ -204,6 +213,23 @@ def test_what_follows_from_a_claim_may_change_with_it(world):
     assert done.returncode == 0 and "0 of them out" in done.stdout, done.stdout
     edit(world, "reports/verdicts.csv", "56,16", "54,18")
     assert diff(world).returncode == 1
+
+
+def test_counts_and_derived_columns_may_change_with_an_extent_and_a_pooled_interval(world):
+    """The interval of a claim with few seeds appears when other rows move; a count of extents moves with the claims."""
+    header = CLAIMS.splitlines()[0] + ",measured,extent,fraction_low,q\n"
+    lines = "a,isotropy.total,reproduced,0.97,0.68,,,0.29,{},{},{}\nb,isotropy.total,reproduced,0.98,0.68,0.29,0.31,{},,,\n"
+    (world / "reports/claims.csv").write_text(header + lines.format("direction", "", "", "0.300"))
+    (world / "reports/verdicts.csv").write_text("paper,direction,claims\nAGG,57,72\n")
+    run(world, "git", "add", "-A")
+    run(world, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "reports")
+    (world / "reports/claims.csv").write_text(header + lines.format("direction", "0.7", "0.01", "0.301"))
+    done = diff(world)
+    assert done.returncode == 0 and "3 cells moved, 0 of them out" in done.stdout, done.stdout
+    edit(world, "reports/verdicts.csv", "57,72", "56,72")
+    assert diff(world).returncode == 1  # without a claim whose verdict or extent moved
+    edit(world, "reports/claims.csv", "0.29,direction", "0.30,size")
+    assert "| verdicts.csv | AGG | direction | 57 | 56 | -1 | 1 abs |  |" in diff(world).stdout
 
 
 def test_a_table_that_the_revision_lacks_is_out(world):

@@ -206,6 +206,25 @@ def test_a_log_of_inspect_is_of_a_run_that_ended_well(tmp_path, status, kind):
             read(str(file))
 
 
+def test_a_log_of_inspect_with_a_sample_that_failed_is_refused(tmp_path):
+    samples = [{"id": 1, "epoch": 1, "scores": {"s": {"value": 1}}}, {"id": 2, "epoch": 1, "scores": None}]
+    (tmp_path / "log.json").write_text(json.dumps({"eval": {"task": "t"}, "status": "success", "samples": samples}))
+    with pytest.raises(UserError, match="log.json: 1 samples have no score, as after an error; all should have one"):
+        read(str(tmp_path / "log.json"))
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "isotropy.total"])
+def test_json_has_numbers_or_texts_for_each_metric(tmp_path, capsys, monkeypatch, metric):
+    monkeypatch.chdir(tmp_path)
+    for name, scores in {"a": [1, 0] * 10, "b": [0] * 20}.items():
+        Path(f"{name}.json").write_text(json.dumps({**run(name, scores), "metrics": {metric: scores}}))
+    Path("claims.yaml").write_text(yaml.safe_dump({"c": {**CLAIM, "metric": metric}}))
+    arguments = build_parser(["claims"]).parse_args(["claims", "claims.yaml", "a.json", "b.json", "--json"])
+    arguments.function(arguments)
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["metric"] == metric and isinstance(row["measured"], float)
+
+
 def test_json_has_no_number_that_json_lacks(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, scores in {"a": [1, 0] * 10, "b": [0] * 20}.items():

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from tiny.claims import claim
 from tiny.run_sheet import DECLARED, line
 
@@ -38,6 +39,20 @@ def names(scores: Scores, *runs: list[str]) -> list[str]:
 
 
 THREE = [0.1, 0.2, 0.3]
+PARAMETERS = [yaml.safe_load((Path(__file__).parents[1] / folder / "params.yaml").read_text()) for folder in (".", "scales/small")]
+
+
+@pytest.mark.parametrize("name", DECLARED.settings)
+def test_what_a_declared_setting_names_is_in_a_scale(name):
+    """A misspelt name would let all claims fall back to another setting without a word."""
+    one = DECLARED.settings[name]
+    scale = next((tree for tree in PARAMETERS if set(one.models) <= tree[one.task]["models"].keys()), None)
+    assert scale, f"{name}: models {one.models} are in no params.yaml"
+    assert one.tokens is None or one.tokens in scale["tokens"]
+    runs = {run: line["model"] for run, line in scale["runs"][one.task].items()}
+    assert any(run.startswith(one.own) and model in one.models for run, model in runs.items())
+    assert not one.replaces or any(run.startswith(one.replaces) for run in runs)
+    assert set(one.data.values()) <= {corpus["baseline"] for corpus in scale["corpora"].values()}
 
 
 def test_the_nearest_setting_that_has_all_runs_with_seeds_comes_first(tmp_path):

@@ -214,9 +214,9 @@ class Claim(Expectation):
 
         Such claims have the same table (or figures, or section), runs, metric up to the group and expected direction.
         """
-        place = self.tables or self.figures or self.section
+        place = next((kind, str(where)) for kind in ("tables", "figures", "section") if (where := getattr(self, kind)))
         sides = [(name, *side.runs, GROUP.sub("", side.metric), side.at) for name, side in self.all_sides.items()]
-        return self.paper, str(place), self.task, self.expect, *sides
+        return self.paper, place, self.task, self.expect, *sides
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

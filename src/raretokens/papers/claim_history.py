@@ -1,6 +1,9 @@
 """What each claim tests, frozen, and the changes since: data/paper/frozen-claims.csv and data/paper/changes.csv.
 
-`python -m raretokens.papers.claim_history` prints the rows that changes.csv lacks. With `--freeze` it freezes all claims.
+The settings of a task are frozen under a name of their own, because a change of them concerns all claims of the task.
+
+`python -m raretokens.papers.claim_history` prints the rows that changes.csv lacks. With `--freeze` it freezes all claims, and the
+rows of changes.csv lose their digests, because the frozen claims contain them.
 """
 
 import hashlib
@@ -21,6 +24,7 @@ Fields = dict[str, str]  # what a claim tests, as text by field; empty for a cla
 FROZEN, CHANGES = "frozen-claims.csv", "changes.csv"
 MEASURED = ["verdict_before", "verdict_after", "moved", "reason"]  # of a change, filled in by hand
 COLUMNS = ["claim", "date", "commit", "field", "before", "after", *MEASURED, "digest"]
+NAMING = {"models", "replaces", "own", "data"}  # of a setting: which runs it has
 EXPECTED = {"higher": "above", "lower": "below", "same": "equal to"}
 TESTED: dict[str, Callable[[Claim], str]] = {
     "place": lambda claim: f"{claim.paper} {claim.replaced(kind='conclusion').place}",
@@ -34,11 +38,12 @@ TESTED: dict[str, Callable[[Claim], str]] = {
     "threshold": lambda claim: f"{EXPECTED[claim.expect]} {claim.threshold:g}{_within(claim.margin)}",
     "by_construction": lambda claim: "yes" * bool(claim.by_construction),
     "hardly_fails": lambda claim: "yes" * bool(claim.hardly_fails),
+    "main": lambda claim: "yes" * bool(claim.main),
 }
 
 
 def _runs(side: Side) -> str:
-    return " or ".join(side.runs)
+    return " or ".join(side.runs) + " (data)" * side.data
 
 
 def _metric(side: Side) -> str:
@@ -59,21 +64,23 @@ def _condition(name: str, condition: Precondition) -> str:
 
 
 def _settings(declared: Declarations, task: str) -> str:
-    """Return the settings of a task in the order in which a claim is judged in one of them."""
-    named = [(not one.is_like_the_paper, name) for name, one in declared.settings.items() if one.task == task]
+    """Return the settings of a task in the order in which a claim is judged in one of them, with what names their runs."""
+    named = [(not one.is_like_the_paper, name, one) for name, one in declared.settings.items() if one.task == task]
     return "; ".join(
-        f"{name} (not like the paper)" if last else name for last, name in sorted(named, key=itemgetter(0))
-    )
+        f"{name}{' (not like the paper)' * last} {json.dumps(one.model_dump(include=NAMING, exclude_defaults=True))}"
+        for last, name, one in sorted(named, key=itemgetter(0))
+    ).replace('"', "")
 
 
 def fields_of(declared: Declarations) -> dict[str, Fields]:
     """Return what each claim tests. Its explanations (`why`, `but`, `unreported`) are left out."""
-    return {
+    claims = {
         name: {field: text(claim) for field, text in TESTED.items()}
-        | {"settings": _settings(declared, claim.task)}
         | {"needs": "; ".join(_condition(need, declared.preconditions[need]) for need in claim.needs)}
         for name, claim in declared.claims.items()
     }
+    tasks = sorted({setting.task for setting in declared.settings.values()})
+    return claims | {f"settings of {task}": {"settings": _settings(declared, task)} for task in tasks}
 
 
 def digest(fields: Fields) -> str:
@@ -83,13 +90,17 @@ def digest(fields: Fields) -> str:
 
 
 def unrecorded(declared: Declarations) -> list[Fields]:
-    """Return the rows that changes.csv lacks: for each claim that is neither as frozen nor as its last row records."""
-    frozen = {row.pop("claim"): row for row in csv_files.read_csv(declared.folder / FROZEN).to_dict("records")}
-    recorded = {row["claim"]: row["digest"] for row in csv_files.read_csv(declared.folder / CHANGES).to_dict("records")}
+    """Return the rows that changes.csv lacks, for each claim that is not as its last row, or else the frozen claim, says."""
+    last = {row.pop("claim"): row for row in csv_files.read_csv(declared.folder / FROZEN).to_dict("records")}
+    for row in csv_files.read_csv(declared.folder / CHANGES).to_dict("records"):
+        if row["field"] == "claim" and not row["after"]:
+            last.pop(row["claim"], None)
+        elif row["digest"]:
+            last[row["claim"]] = last.get(row["claim"], {}) | {row["field"]: row["after"], "digest": row["digest"]}
     now, rows = fields_of(declared), []
-    for name in sorted(frozen.keys() | now.keys()):
-        before, after = frozen.get(name, {}), now.get(name, {})
-        if digest(after) in (before.get("digest", ""), recorded.get(name)):
+    for name in sorted(last.keys() | now.keys()):
+        before, after = last.get(name, {}), now.get(name, {})
+        if digest(after) == before.get("digest", ""):
             continue
         shared = {"claim": name, "date": str(date.today()), "digest": digest(after)}
         if not (before and after):  # a claim that is new or removed has one row
@@ -100,8 +111,12 @@ def unrecorded(declared: Declarations) -> list[Fields]:
 
 
 def freeze(declared: Declarations) -> None:
+    """Write frozen-claims.csv, and remove the digests of changes.csv."""
     rows = [{"claim": name, "digest": digest(fields)} | fields for name, fields in fields_of(declared).items()]
-    (declared.folder / FROZEN).write_text(csv_files.to_csv(rows, list(rows[0])), encoding="utf-8")
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    (declared.folder / FROZEN).write_text(csv_files.to_csv(rows, columns), encoding="utf-8")
+    changes = csv_files.read_csv(declared.folder / CHANGES).assign(digest="").to_dict("records")
+    (declared.folder / CHANGES).write_text(csv_files.to_csv(changes, COLUMNS), encoding="utf-8")
 
 
 @exit_on_error()

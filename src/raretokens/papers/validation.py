@@ -49,7 +49,7 @@ def _plain(name: str) -> str:
 
 
 def _reported(declared: Declarations) -> Iterator[str]:
-    """Yield a line for each reported table that lacks a file, a column or a row that a table or a claim names."""
+    """Yield a line for each reported table that lacks a file or a column that a table names, or a cell that a claim names."""
     tables = declared.tables.values()
     wanted = [(table.reported, None, None, None) for table in tables]
     wanted += [(table.reported, None, column.column, column.group) for table in tables for column in table.columns]

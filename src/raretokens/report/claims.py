@@ -117,7 +117,7 @@ def to_csv(verdicts: list[Verdict]) -> str:
 
 def read_csv(file: Path, declared: Declarations) -> dict[str, Verdict]:
     """Return the verdicts of a claims.csv by name, for claims that are still declared."""
-    texts = ["claim", "verdict", "family", "counted_with", "reason", "runs"]
+    texts = ["claim", "verdict", "family", "counted_with", "setting", "reason", "runs"]
     table = pd.read_csv(file, dtype=dict.fromkeys(texts, str), float_precision="round_trip")
     table = table.reindex(columns=[*COLUMNS])  # a file of an earlier revision may lack a column
     table[texts] = table[texts].fillna("")
@@ -151,6 +151,7 @@ def _verdict(row: dict[str, Any], claim: Claim) -> Verdict:
         q=row["q"],
         family=row["family"],
         counted_with=row["counted_with"],
+        setting=row["setting"],
         unit_length=row["unit_length"] and UnitLength(row["unit_length"]),
         reported_left=row["reported_left"],
         reported_right=row["reported_right"],

@@ -25,10 +25,12 @@ LINES = {
     "reproducibility.csv": ["table", "row", "column"],
     "power.csv": ["claim"],
     "main.csv": ["conclusion", "paper"],
+    "regimes.csv": ["quantity", "setting"],
 }
 EFFECTS = ("measured", "low", "high", "seeds_low", "seeds_high", "test_low", "test_high")
 FIXED = ("statement", "paper", "place", "metric", "role", "kind", "task", "title", "objective", "seeds", "runs",
          "reported", "reported_left", "reported_right")  # fmt: skip
+APPEARING = (*EFFECTS[1:], "fraction_low", "fraction_high", "p", "q")  # with an interval that pooled seeds give, or without it
 ROUNDING = Tolerance(rel=0.01)  # of what follows from an effect that did not move
 LOGIT_BIAS = Tolerance(rel=0.25)  # of the logit-bias baseline, which amplifies changes of the total perplexity
 SHIFT = 0.1  # largest mean shift of a curve, as a share of its range or of its mean, whichever is larger
@@ -86,33 +88,37 @@ def cell_moves(
     """
     changed = [column for column in new if column in old and old[column] != new[column]]
     both = [column for column in changed if old[column] and new[column]]
-    effects = [column for column in both if column in EFFECTS and file != "main.csv"]
+    effects = [column for column in both if column in (*EFFECTS, "mle") and file != "main.csv"]
     drift = _effect_drift(file, old, declared)
-    numbers = [move for column in effects for move in number_moves(file, row, column, old[column], new[column], drift)]
+    level = _metric_drift(old, declared)  # of maximum likelihood's own number
+    drifts = {column: level if column == "mle" else drift for column in effects}
+    numbers = [move for column in effects for move in number_moves(file, row, column, old[column], new[column], drifts[column])]
     yield from numbers
     moved = (moved or bool(numbers)) and not any(move.out for move in numbers)
     for column in (column for column in changed if column not in effects):
         bound = EXACT if column in FIXED else ANY if column == "q" and column in both else ROUNDING
         (move,) = number_moves(file, row, column, old[column], new[column], bound)
-        follows = moved or pooled and column in EFFECTS[1:]
+        follows = moved or pooled and column in APPEARING and column not in both
         is_free = follows and column not in FIXED
         yield move._replace(tolerance="as the numbers that it follows from", out=False) if is_free else move
 
 
 def _effect_drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance:
     """Return the tolerance of an effect: twice that of its metric or the width of its interval; of a mean, that of the metric."""
-    table = declared.tables.get(line.get("table", ""))
-    claim = declared.claims.get(line.get("claim", ""))
-    owner = table or claim
-    task = line.get("task") or (owner.task if owner else "lm")
-    metric = declared.known_metric(line.get("metric") or line.get("number", ""))
-    drift = metric.drift_of(task) if metric else LOGIT_BIAS
+    drift = _metric_drift(line, declared)
     if file == "reproducibility.csv":
         return drift
     ends = [(line.get(low), line.get(high)) for low, high in zip(EFFECTS[1::2], EFFECTS[2::2], strict=True)]
     widths = [float(high) - float(low) for low, high in ends if low and high]
     bounds = [2 * (drift.abs or 0.0), 2 * (drift.rel or 0.0) * _level(line), *widths]
     return Tolerance(rel=2 * (drift.rel or 0.0), abs=max(bounds))
+
+
+def _metric_drift(line: dict[str, str], declared: Declarations) -> Tolerance:
+    owner = declared.tables.get(line.get("table", "")) or declared.claims.get(line.get("claim", ""))
+    task = line.get("task") or (owner.task if owner else "lm")
+    metric = declared.known_metric(line.get("metric") or line.get("number", ""))
+    return metric.drift_of(task) if metric else LOGIT_BIAS
 
 
 def _level(line: dict[str, str]) -> float:

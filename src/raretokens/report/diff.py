@@ -39,7 +39,8 @@ def compare(revision: Revision, declared: Declarations, reports: Path = Path("re
         found = _file_moves(name, before, now, declared, moved, verdicts, reports) if before != now else []
         moves += found
         if name == CLAIMS:
-            moved, verdicts = _moved_claims(found, declared), sum(move.column == "verdict" for move in found)
+            moved = _moved_claims(found, declared)
+            verdicts = len({move.row for move in found if move.column in ("verdict", "extent")})
     return moves
 
 
@@ -114,7 +115,9 @@ def table_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
 
 def _drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance:
     """Return the tolerance of a line: exact for rows without a model, any for values that the validation text selects."""
-    table, metric = declared.tables.get(Path(file).stem), declared.metric(line["metric"])
+    named = (Path(file).stem.removesuffix(f"-{setting}") for setting in ("", *declared.settings))  # agg-3-32k is of agg-3
+    table = next((declared.tables[name] for name in named if name in declared.tables), None)
+    metric = declared.metric(line["metric"])
     if table is None:
         return metric.drift
     if any(row.data and row.title == line["row"] for row in table.rows):

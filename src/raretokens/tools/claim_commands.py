@@ -25,8 +25,8 @@ from raretokens.tools.score_formats import read
 from raretokens.yaml_files import checked, read_yaml
 
 # Columns of claims.csv that only claims of papers have.
-OF_PAPERS = ("place", "role", "family", "counted_with", "hardly_fails", "note", "reported_left", "reported_right", "cv_star_left",
-             "cv_star_right", "sign")  # fmt: skip
+OF_PAPERS = ("place", "role", "family", "counted_with", "hardly_fails", "setting", "unit_length", "note", "reported_left",
+             "reported_right", "cv_star_left", "cv_star_right", "sign")  # fmt: skip
 HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
 WIDTH = 150
 

@@ -156,6 +156,8 @@ def _inspect(tree: dict[str, Any], file: Path) -> Iterator[RunScores]:
     if log.status != COMPLETE:
         raise UserError(f"{file}: status: the run ended with {log.status!r}, so samples may be missing; should be {COMPLETE!r}")
     task, system = (log.eval.task or file.stem).rpartition("/")[2], log.eval.model or file.stem
+    if unscored := sum(not sample.scores for sample in log.samples or []):
+        raise UserError(f"{file}: {unscored} samples have no score, as after an error; all should have one")
     epochs: dict[int, dict[str, dict[str, float]]] = {}
     for sample in log.samples or []:
         metrics = epochs.setdefault(sample.epoch, {})
