@@ -39,7 +39,8 @@ def names(scores: Scores, *runs: list[str]) -> list[str]:
 
 
 THREE = [0.1, 0.2, 0.3]
-PARAMETERS = [yaml.safe_load((Path(__file__).parents[1] / folder / "params.yaml").read_text()) for folder in (".", "scales/small")]
+ROOT = Path(__file__).parents[1]
+PARAMETERS = [yaml.safe_load((ROOT / folder / "params.yaml").read_text()) for folder in (".", "scales/small")]
 
 
 @pytest.mark.parametrize("name", DECLARED.settings)
