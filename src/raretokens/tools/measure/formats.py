@@ -11,7 +11,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.tools.measure import inference_models, word_vectors
-from raretokens.tools.measure.stored_matrix import BLOCK, DTYPES, FileContents, StoredMatrix, read_head
+from raretokens.tools.measure.stored_matrix import BLOCK, DTYPES, FileContents, StoredMatrix, read_head, store
 
 MAX_HEADER = 100 << 20  # bytes; the limit of safetensors
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")  # suffixes of weights that are not read
@@ -62,11 +62,9 @@ def read_npy(path: Path) -> FileContents:
         notes.append(f"{path.name} has {shape}; transpose it if its columns are the tokens")
     if array.flags.c_contiguous and array.dtype == DTYPES[code]:
         return FileContents({"": StoredMatrix(path, array.offset, array.shape, code)}, notes=notes)
-    folder = tempfile.TemporaryDirectory()  # a matrix in column-major or big-endian order is copied, row by row
-    with open(f"{folder.name}/rows", "wb") as rows:
-        for start in range(0, len(array), BLOCK):
-            rows.write(np.ascontiguousarray(array[start : start + BLOCK], DTYPES[code]).tobytes())
-    return FileContents({"": StoredMatrix(Path(folder.name) / "rows", 0, array.shape, code)}, None, folder, notes)
+    # a matrix in column-major or big-endian order is copied, row by row
+    matrix, folder = store((array[start : start + BLOCK] for start in range(0, len(array), BLOCK)), code)
+    return FileContents({"": matrix}, None, folder, notes)
 
 
 def is_npy(path: Path) -> bool:
@@ -92,72 +90,50 @@ def read_gzip(path: Path) -> FileContents:
 
 def read_zip(path: Path) -> FileContents:
     """Read NumPy arrays (.npz), of which one may contain the words. Reject other zip files."""
+    arrays: dict[str, np.ndarray] = {}
     try:
-        with zipfile.ZipFile(path) as packed:
-            names = packed.namelist()
+        with np.load(path, allow_pickle=False) as packed:
+            names = packed.zip.namelist()
             if any(name.endswith(".pkl") for name in names):  # a checkpoint of torch
                 refuse(path)
             if not all(name.endswith(".npy") for name in names):
                 raise UserError(f"{path}: a zip file of {', '.join(names[:4])}; unpack it, and measure one of its files")
-            folder = tempfile.TemporaryDirectory()
-            files = [Path(packed.extract(name, folder.name)) for name in names]
+            for name in packed.files:
+                with suppress(ValueError):  # an array of objects
+                    arrays[name] = packed[name]
     except DAMAGED as error:
         raise UserError(f"{path}: cannot be unpacked ({error})") from None
-    found: dict[str, FileContents] = {}
-    words: list[list[str]] = []
-    for file in files:
-        try:
-            found[file.stem] = read_npy(file)
-        except UserError:
-            words += _read_strings(file)
+    codes = {dtype.str: code for code, dtype in DTYPES.items() if dtype.kind == "f"}
+    found = {
+        name: store([array], codes[array.dtype.newbyteorder("<").str], name)
+        for name, array in arrays.items()
+        if array.ndim == 2 and array.dtype.newbyteorder("<").str in codes
+    }
     if not found:
         raise UserError(f"{path}: no array of rows x width of float16, float32 or float64 among {', '.join(names[:8])}")
-    tensors = {name: replace(one.tensors[""], name=name) for name, one in found.items()}
-    rows = {tensor.shape[0] for tensor in tensors.values()}
-    roles = inference_models.marian_roles(tensors)
-    known = {
-        "words": next((some for some in words if {len(some)} == rows), None),
-        "folder": (folder, *(one.folder for one in found.values())),
-        "notes": [note for one in found.values() for note in one.notes],
-    }
-    return FileContents(tensors, **known | roles)
+    tensors = {name: matrix for name, (matrix, _) in found.items()}
+    rows = {matrix.shape[0] for matrix in tensors.values()}
+    words = (array.tolist() for array in arrays.values() if array.ndim == 1 and array.dtype.kind == "U" and {len(array)} == rows)
+    return FileContents(tensors, next(words, None), [folder for _, folder in found.values()])
 
 
 def unpack_folder(path: Path) -> tuple[Path, tempfile.TemporaryDirectory] | None:
     """Unpack a zipped model folder. Return the model folder and the temporary folder, or None for other zip files.
 
-    The model folder contains config.json or the weights of an engine. The one nearest to the root of the archive counts.
+    The model folder contains config.json. The one nearest to the root of the archive counts.
     """
     if not zipfile.is_zipfile(path):
         return None
     try:
         with zipfile.ZipFile(path) as packed:
-            configs = [name for name in packed.namelist() if Path(name).name == "config.json"]
-            files = configs + [name for name in packed.namelist() if _is_engine_file(packed, name)]
-            if not files:
+            configs = [Path(name) for name in packed.namelist() if Path(name).name == "config.json"]
+            if not configs:
                 return None
-            inner = Path(min(files, key=lambda name: len(Path(name).parts))).parent
             folder = tempfile.TemporaryDirectory()
             packed.extractall(folder.name)  # writes below this folder, whatever the names in the archive are
     except DAMAGED as error:
         raise UserError(f"{path}: cannot be unpacked ({error})") from None
-    return Path(folder.name) / inner, folder
-
-
-def _is_engine_file(packed: zipfile.ZipFile, name: str) -> bool:
-    if not name.endswith(inference_models.SUFFIXES):
-        return False
-    with packed.open(name) as file:
-        return inference_models.is_engine_file(file)
-
-
-def _read_strings(file: Path) -> list[list[str]]:
-    """Return the words of an array file as the only entry of a list, or [] if the array is not a list of words."""
-    try:
-        array = np.load(file, allow_pickle=False)
-    except ValueError:  # an array of objects
-        return []
-    return [array.tolist()] if array.ndim == 1 and array.dtype.kind == "U" else []
+    return folder.name / min(configs, key=lambda one: len(one.parts)).parent, folder
 
 
 def refuse(path: Path) -> FileContents:
@@ -173,7 +149,6 @@ def name_way_out(path: Path) -> FileContents:
 
 
 OTHERS = {  # first bytes of formats that are not read -> their name and the alternative
-    b"GGUF": "a GGUF file of llama.cpp; measure the safetensors folder that it was converted from",
     b"\x08": "an ONNX file; measure the safetensors folder that it was exported from",
     b"\xba\x16\x4f\x2f": "a model of fastText; measure its .vec file, or save its vectors by gensim's save_word2vec_format()",
     b"version https://git-lfs": "only a pointer to the file in Git LFS; git lfs pull downloads it",
@@ -201,6 +176,7 @@ FORMATS = (
     Format((".gz",), lambda head: head.startswith(b"\x1f\x8b"), read_gzip),
     Format((".npz", ".zip"), lambda head: head.startswith(b"PK\x03\x04"), read_zip),  # includes checkpoints of torch
     Format((), lambda head: head.startswith((b"\x80", b"\x89HDF")), refuse),  # pickle, HDF5
+    Format((".gguf",), lambda head: head.startswith(b"GGUF"), inference_models.read_gguf),
     Format((), inference_models.is_ctranslate2, inference_models.read_ctranslate2),
     Format((), inference_models.is_marian, inference_models.read_marian),
     Format((), lambda head: word_vectors.declared_shape(head.partition(b"\n")[0]) is not None, word_vectors.read_words),
@@ -219,6 +195,12 @@ def read_file(path: Path) -> FileContents:
     if known is FORMATS[-1]:
         known = SUFFIXES.get(path.suffix, known)
     return known.read(path)
+
+
+def is_engine_file(path: Path) -> bool:
+    """Whether a file is a model of CTranslate2, Marian or llama.cpp."""
+    head = read_head(path) if path.is_file() else b""
+    return head.startswith(b"GGUF") or inference_models.is_ctranslate2(head) or inference_models.is_marian(head)
 
 
 def read_json(path: Path) -> dict[str, Any]:

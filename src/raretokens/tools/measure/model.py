@@ -13,8 +13,16 @@ from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import BOS, EOS, PAD, UNK
 from raretokens.tools import trained_run
 from raretokens.tools.measure.embeddings import MATRIX, TIED, choose_embeddings, setting, single_embedding, unmeasured
-from raretokens.tools.measure.formats import PICKLED, VECTORS, is_npy, read_file, read_json, refuse, unpack_folder
-from raretokens.tools.measure.inference_models import SUFFIXES, is_engine_file
+from raretokens.tools.measure.formats import (
+    PICKLED,
+    VECTORS,
+    is_engine_file,
+    is_npy,
+    read_file,
+    read_json,
+    refuse,
+    unpack_folder,
+)
 from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.stored_matrix import StoredMatrix
 from raretokens.tools.measure.tokenizers import SentencePieceTokenizer, Tokenizer, load_tokenizer, special_ids
@@ -106,7 +114,8 @@ def _load_file(path: Path, name: str, vocabulary: Path | None) -> Model:
     notes = Notes([*contents.notes, *unmeasured(tensors, matrices)])
     rows = next(iter(matrices.values())).shape[0]
     if contents.roles:
-        tokens = find_tokens(path.parent, rows, _read_settings(path.parent / "config.json", notes), vocabulary, notes)
+        settings = {**contents.settings, **_read_settings(path.parent / "config.json", notes)}
+        tokens = find_tokens(path.parent, rows, contents.words, settings, vocabulary, notes)
     else:
         tokens = {"row_names": name_rows(contents.words, None, vocabulary, rows, notes)}
     return Model(
@@ -129,28 +138,10 @@ def _load_unpacked(path: Path, folder: Path, temporary: TemporaryDirectory, voca
 
 
 def _load_folder(folder: Path, vocabulary: Path | None) -> Model:
-    engine = _engine_file(folder)
-    return _load_file(engine, folder.resolve().name, vocabulary) if engine else _load_transformers(folder, vocabulary)
-
-
-def _engine_file(folder: Path) -> Path | None:
-    """Return the weight file of a folder of CTranslate2 or Marian, or None for other folders."""
-    if any(folder.glob("*.safetensors")):
-        return None
-    for suffix in SUFFIXES:
-        files = [path for path in sorted(folder.glob(f"*{suffix}")) if _is_engine_file(path)]
-        if len(files) > 1:
-            raise UserError(f"{folder}: which of {', '.join(path.name for path in files[:8])} is the model? Name the file")
-        if files:
-            return files[0]
-    return None
-
-
-def _is_engine_file(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        return is_engine_file(file)
+    engines = [] if any(folder.glob("*.safetensors")) else [path for path in sorted(folder.iterdir()) if is_engine_file(path)]
+    if len(engines) > 1:
+        raise UserError(f"{folder}: which of {', '.join(path.name for path in engines[:8])} is the model? Name the file")
+    return _load_file(engines[0], folder.resolve().name, vocabulary) if engines else _load_transformers(folder, vocabulary)
 
 
 # Runs of the pipeline.

@@ -24,6 +24,7 @@ CONTEXT = 400  # characters on each side that are encoded to test a cut
 TRIES = 64  # places where a cut is tested
 SCALE = 1e10  # counts per unit of frequency, so that the rarest word of wordfreq (1e-8) has 100
 WORDS = 10_000  # words that are encoded together
+SUBWORD, MAX_SUBWORDS = ("Ġ", "▁"), 0.1  # marks of a blank before a subword token; the largest share of words that begin so
 
 
 class Texts(NamedTuple):
@@ -162,6 +163,8 @@ def estimate_counts(model: Model, languages: str) -> tuple[np.ndarray, str]:
             for ids, value in zip(encoded, values[start : start + WORDS], strict=True):
                 np.add.at(counts, ids, value)
     elif model.row_names is not None:
+        if np.mean([(name or "").startswith(SUBWORD) for name in model.row_names]) > MAX_SUBWORDS:
+            raise UserError("rows are subword tokens and no tokenizer is known, so words do not give their frequencies")
         known = dict(zip(words, values, strict=True))
         counts = np.array([known.get((name or "").lower(), 0) for name in model.row_names], np.int64)
     else:

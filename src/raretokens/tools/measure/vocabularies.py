@@ -79,16 +79,17 @@ SPECIALS = {"eos_token": "</s>", "unk_token": "<unk>"}  # of Marian, and of CTra
 
 
 def find_tokens(
-    folder: Path, rows: int, config: Mapping[str, Any], vocabulary: Path | None, notes: Notes
+    folder: Path, rows: int, names: list[str] | None, config: Mapping[str, Any], vocabulary: Path | None, notes: Notes
 ) -> dict[str, Any]:
     """Return the fields of Model that tell the tokens of an engine's embedding with `rows` rows. Note what cannot be read.
 
-    `vocabulary` is a file that names the rows if no file of the folder does.
+    Args:
+        names: the tokens in the file of the weights, if it has them.
+        vocabulary: a file that names the rows if no file of the folder does.
     """
-    names: list[str] | None = None
     tokenizer: Tokenizer | None = None
     paths = [folder / f"{name}{suffix}" for name in VOCABULARIES for suffix in (".json", ".txt")]
-    path = next((path for path in paths if path.is_file()), None)
+    path = next((path for path in paths if path.is_file()), None) if names is None else None
     if path:
         with notes.optional(f"tokens of {path.name}"):
             names = read_vocabulary(path, rows)
@@ -104,6 +105,6 @@ def find_tokens(
     return {
         "tokenizer": tokenizer,
         "row_names": names,
-        "special_ids": [*special_ids({}, SPECIALS | dict(config), tokens).values()],
+        "special_ids": [*special_ids(config, SPECIALS | dict(config), tokens).values()],
         "has_two_vocabularies": path is not None and path.stem == "source_vocabulary",
     }
