@@ -1,6 +1,6 @@
 """Add two tokens to a model and train their rows alone: all other rows of both embeddings stay as they are, to the bit.
 
-python examples/new_tokens.py     # needs `pip install 'raretokens[transformers]'`
+python examples/new_tokens.py     # needs `pip install transformers accelerate`
 """
 
 import tempfile

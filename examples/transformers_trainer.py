@@ -1,6 +1,6 @@
 """AGG with the Trainer of the transformers library: a small, randomly initialised GPT-2 on lines of text.
 
-python examples/transformers_trainer.py FILE     # needs `pip install 'raretokens[transformers]'`
+python examples/transformers_trainer.py FILE     # needs `pip install transformers accelerate`
 """
 
 import sys

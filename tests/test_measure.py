@@ -350,6 +350,7 @@ def test_a_file_that_shrinks_after_loading_costs_one_line(tmp_path, dtype):
     (["lm/pieces", "--text", "nowhere.txt"], "nowhere.txt: no such text"),
     (["lm/peices"], "lm/peices: no such file, model folder or run; of the trained runs, the nearest is lm/pieces"),
     (["nothere"], "nothere: no such file, model folder or run; of the trained runs, the nearest is "),
+    (["gpt2"], "nothing is downloaded, so give a folder, as `hf download gpt2 --local-dir gpt2`"),
     (["nowhere.npy"], "nowhere.npy: no such file, model folder or run"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(scale, monkeypatch, arguments, message):

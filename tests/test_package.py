@@ -1,14 +1,18 @@
 """The package as it is installed: its command explains itself, and its public names have types."""
 
+import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from raretokens.tools.cli import COMMANDS, build_parser
+from raretokens.tools.cli import AUDIENCES, COMMANDS, INSTALL, build_parser
 
 ROOT = Path(__file__).parents[1]
+INSTALLED = {"yaml": "pyyaml", "thot": "sil-thot"}  # module -> package
 USER = """
 import torch
 from raretokens import Facts, Objective, build, facts
@@ -23,10 +27,48 @@ def test_every_command_explains_itself(capsys):
     with pytest.raises(SystemExit) as left:
         made.parse_args(["--help"])
     assert left.value.code == 0 and all(f"\n    {name} " in made.format_help() for name in COMMANDS)
+    assert all(f"\n  {audience}:\n" in made.format_help() for audience in AUDIENCES)
+    with pytest.raises(SystemExit) as left:
+        made.parse_args(["--version"])
+    assert left.value.code == 0 and "\nraretokens " in capsys.readouterr().out
     for name in COMMANDS:
         with pytest.raises(SystemExit) as left:
             made.parse_args([name, "--help"])
         assert left.value.code == 0 and f"raretokens {name}" in capsys.readouterr().out
+
+
+def run(*words: str, refused: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process that does not find the refused libraries."""
+    code = f"import sys\nsys.modules |= dict.fromkeys({refused!r})\nfrom raretokens.tools.cli import main\nmain()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    )
+
+
+@pytest.mark.parametrize(("command", "library", "install"), [
+    ("claims", "pydantic", "pip install pandas pydantic"),
+    ("plan", "pydantic", "pip install '.[pipeline]' in the clone"),
+    ("measure", "tokenizers", "pip install tokenizers"),
+    ("--print-completion", "shtab", "pip install shtab"),
+])  # fmt: skip
+def test_a_missing_library_costs_one_line_with_the_packages_to_install(command, library, install):
+    done = run(command, "bash", "bash", refused=(library,))
+    assert done.returncode == 1 and done.stderr.startswith(f"error: {library} is not installed: {install}")
+
+
+def test_the_packages_for_claims_are_all_that_it_imports():
+    code = "import sys; import raretokens.tools.claim_commands; print(*{name.split('.')[0] for name in sys.modules})"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    every = {re.match(r"[\w-]+", line)[0] for line in (*project["dependencies"], *project["optional-dependencies"]["pipeline"])}
+    needed = {INSTALLED.get(name, name) for name in done.stdout.split()} & every
+    assert needed <= {*INSTALL["claims"].split(), *(re.match(r"[\w-]+", line)[0] for line in project["dependencies"])}
+
+
+def test_the_completion_of_a_shell_has_commands_and_options():
+    done = run("--print-completion", "bash")
+    assert done.returncode == 0 and "measure" in done.stdout and "--similarity" in done.stdout
 
 
 def test_a_type_checker_knows_the_public_names(tmp_path):

@@ -49,18 +49,20 @@ class TrainedRun:
         return _read_json(self.scale / paths.job(stage, name or self.name), JOBS_HINT)["job"]
 
 
-def find(name: str, what: str = "trained run") -> TrainedRun:
+def find(name: str, what: str = "trained run", advice: str = "") -> TrainedRun:
     """Find a run by name (`mle` or `lm/mle`, in the folder of a scale) or by folder (`data/runs/lm/mle`).
 
     Raises:
-        UserError: if there is no such run, or several tasks have one. `what` is what the name should be.
+        UserError: if there is no such run, or several tasks have one. `what` is what the name should be, and `advice` the end of
+            the message.
     """
     folder = Path(name).absolute()
     scale, wanted = (folder.parents[3], "/".join(folder.parts[-2:])) if is_run(folder) else (Path(), Path(name).as_posix())
     known = sorted("/".join(path.parts[-3:-1]) for path in scale.glob(f"{paths.trained('*', '*')}/{MODEL}"))
     found = [one for one in known if wanted in (one, one.partition("/")[2])]
     if not found:
-        raise UserError(f"{name}: no such {what}; of the trained runs, {nearest(wanted, known)}")
+        runs = f"; of the trained runs, {nearest(wanted, known)}" if known or not advice else ""
+        raise UserError(f"{name}: no such {what}{runs}{advice}")
     if len(found) > 1:
         raise UserError(f"{name}: several tasks have this run: {', '.join(found)}")
     task, run = found[0].split("/")

@@ -30,6 +30,8 @@ from raretokens.tools.measure.vocabularies import find_tokens, name_rows
 from raretokens.tools.trained_run import TrainedRun
 
 SHARD = re.compile(r"model-\d{5}-of-\d{5}")
+HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # such as gpt2 or EleutherAI/pythia-70m
+DOWNLOAD = "nothing is downloaded, so give a folder, as `hf download {name} --local-dir {folder}` of huggingface_hub writes it"
 SPM = "spm.model"  # file in a folder of tokens
 
 
@@ -79,7 +81,8 @@ def load_model(name: str, vocabulary: Path | None = None) -> Model:
     if path.is_dir() and not trained_run.is_run(path):
         return _load_folder(path, vocabulary)
     if not path.is_file():
-        return _load_run(trained_run.find(name, "file, model folder or run"), vocabulary)
+        advice = f"; {DOWNLOAD.format(name=name, folder=path.name)}" if HUB_NAME.fullmatch(name) and not path.suffix else ""
+        return _load_run(trained_run.find(name, "file, model folder or run", advice), vocabulary)
     if unpacked := unpack_folder(path):
         return _load_unpacked(path, *unpacked, vocabulary)
     return _load_file(path, path.stem, vocabulary)
