@@ -35,7 +35,6 @@ AUDIENCES = {
         "verify": ("scale_commands.show_verification", "Check that code and parameters made the reports; exit 1 if not"),
         "adopt": ("scale_commands.adopt_code", "Accept changed code that is shown to do the same; exit 1 if it does not"),
         "trained": ("scale_commands.write_trained", "Write hours, machine and weights of each run to trained.csv"),
-        "scales": ("scale_commands.compare_scales", "Write every claim at every scale to a folder"),
         "readme": ("scale_commands.refresh", "Update the pages of docs from the reports; --check: exit 1 if one is not current"),
     },
 }

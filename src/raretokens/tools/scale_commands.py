@@ -179,12 +179,6 @@ def write_trained(arguments: argparse.Namespace) -> None:
     print(f"{trained.FILE}: {len(rows)} runs, {hours:.1f} hours; the hours of {sum(rows.hours == '')} are not known")
 
 
-@command(argument("folder", type=Path))
-def compare_scales(arguments: argparse.Namespace) -> None:
-    for file, text in scale_pages(root(), _declared()).items():
-        write_text(arguments.folder / file.name, text)
-
-
 def scale_pages(top: Path, declared: Declarations) -> dict[Path, str]:
     """Return the pages of docs that are made from the reports of all scales. `top`: the folder of the code."""
     verdicts, facts = scales.read(top, declared), checklist_facts(top, CHECKLIST, declared)
