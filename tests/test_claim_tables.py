@@ -63,6 +63,9 @@ def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
     assert changed(ratio, value=0.5, seed_interval=Interval(0.4, 0.6)).size == "smaller than reported"
     assert changed(ratio, value=2.0, seed_interval=Interval(1.5, 3)).size == "opposite to the reported effect"
     assert changed(ratio, value=0.5, seed_interval=Interval(0.25, 1.0)).fraction_interval == pytest.approx((0.0, 1.0))
+    for end in (Interval(0.25, 0.9), Interval(0.1, 0.25)):  # a closed interval includes the reported effect at its end
+        assert changed(ratio, value=0.25, seed_interval=end).size == "interval includes the reported effect"
+    assert changed(ratio, value=1.5, seed_interval=Interval(1.0, 2.0)).size == "smaller than reported"
     same = replace(ratio, claim=ratio.claim.replaced(expect="same", margin=0.01))
     assert (same.fraction(0.5), same.size) == (None, "claim of no change")
 
@@ -90,7 +93,7 @@ def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, mo
     Another paper and another kind of metric have families of their own, and a claim that can hardly fail has none.
     """
     one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
-    ps = {"m": 0.01, "n": 0.04, "o": 0.2, "p": 0.9, "other": 0.04, "text": 0.03, "hardly": 1e-9, "untested": None}
+    ps = {"m": 0.01, "n": 0.04, "o": 0.2, "p": 0.9, "other": 0.05, "text": 0.03, "hardly": 1e-9, "untested": None}
     names = {"other": "Q"}
     claims = {name: AGAINST.replaced(paper=names.get(name, "P"), main=name) for name in ps}
     claims["text"] = claims["m"].replaced(left=AGAINST.left.replaced(metric="uniq.total"))
@@ -99,7 +102,7 @@ def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, mo
     monkeypatch.setattr("raretokens.evidence.verdict.judge", lambda name, *_: found[name])
     verdicts = {one.name: one for one in judge_all(DECLARED.model_copy(update={"claims": claims}), {"lm": None})}
     q = {name: verdict.q and round(verdict.q, 3) for name, verdict in verdicts.items()}
-    assert q == {"m": 0.04, "n": 0.08, "o": 0.267, "p": 0.9, "other": 0.04, "text": 0.03, "hardly": None, "untested": None}
+    assert q == {"m": 0.04, "n": 0.08, "o": 0.267, "p": 0.9, "other": 0.05, "text": 0.03, "hardly": None, "untested": None}
     assert [name for name, verdict in verdicts.items() if verdict.outcome == "inconclusive"] == ["n", "o", "p"]
     assert verdicts["n"].reason == "q is 0.08 in the family P geometry, and a main claim needs 0.05"
 

@@ -11,7 +11,7 @@ from tiny.run_sheet import DECLARED, line
 
 from raretokens.errors import UserError
 from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.intervals import LEVEL, bootstrap_interval, student
+from raretokens.evidence.intervals import LEVEL, bootstrap_interval, paired_bootstrap, student
 from raretokens.evidence.item_scores import RunScores, gather
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import judge, unmet
@@ -398,3 +398,10 @@ def test_the_interval_of_drawn_test_sets_is_their_percentiles_about_the_whole_on
     assert (low, high) == pytest.approx(tuple(5.0 + np.percentile(drawn, [2.5, 97.5]) - drawn.mean()), abs=1e-12)
     for number, broken in ((np.inf, drawn), (5.0, np.array([1.0, np.nan]))):
         assert bootstrap_interval(number, broken) == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize(("delta", "p"), [(0.25, 1.0), (-0.75, 0.5), (1.25, 2 / 65)])
+def test_resamples_without_a_difference_are_on_both_sides(delta, p):
+    """Of 64 resamples 48 are lower by 1 than the rest, about their mean and not their median."""
+    found = paired_bootstrap(delta, np.repeat([0.0, 1.0], [48, 16]))
+    assert (found["p"], found["low"], found["high"]) == (p, delta - 0.25, delta + 0.75)
