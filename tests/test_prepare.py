@@ -245,12 +245,13 @@ def own(**files: str | bytes) -> None:
 
 def test_a_corpus_of_ones_own():
     own(lm_train="\ufeffone\r\n\r\ntwo", lm_valid="v", lm_test="t\n")
-    prepare("text", "own", RAW, OUT)
-    assert read("train.txt") == ["one", "", "two"]
+    prepare("text", "own", RAW, OUT, languages={"text": "de"})
+    assert read("train.txt") == ["one", "", "two"] and counts()["languages"] == {"text": "de"}
     keys = [f"nmt_{split}_{side}" for split in ("valid", "test", "new") for side in ("source", "target")]
     bitext = dict.fromkeys(keys, "a b c\nd\n") | {"nmt_test_target": "a\n" + "d " * 300 + "\n"}
     own(**bitext, nmt_train_source="a\nw" + " w" * 10 + "\n" + "w " * 300, nmt_train_target="b\nw\n" + "w " * 100)
-    prepare("bitext", "own", RAW, OUT, ("new",))
+    prepare("bitext", "own", RAW, OUT, ("new",), languages={"source": "en", "target": "zh"})
+    assert counts()["languages"] == {"source": "en", "target": "zh"}  # which decide how BLEU cuts a text into words
     dropped = {"no partner": 0, "empty": 0, "longer than 250 words": 1, "length ratio above 9": 1}
     assert read("train.source") == ["a"] and counts()["splits"]["train"]["dropped"] == dropped
     assert read("new.target") == ["a b c", "d"] and counts()["splits"]["test"]["lines"] == 2

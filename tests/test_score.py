@@ -13,7 +13,7 @@ from tiny.world import served_environment
 from raretokens.evaluation.history import half_fall, largest_rise
 from raretokens.evaluation.metrics.frequency import norms
 from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
-from raretokens.evaluation.score_files import write_bootstrap, write_points
+from raretokens.evaluation.score_files import flatten, signature_of, write_bootstrap, write_points
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
 from raretokens.tokenization.vocabulary import Vocabulary
@@ -99,6 +99,9 @@ def test_language_model_scores_have_the_documented_layout(reports):
     signatures = dict(report["signatures"])
     assert {name.split(".")[0] for name in signatures} == {*metrics, "neighbours"}
     assert signatures["ppl"] == "log:e|unit:piece|window:128|context:64|split:test"
+    parts = {"spearman": "all", "spearman_one_token": "one-token", "spearman_not_one_token": "not-one-token"}
+    for name, pairs in parts.items():
+        assert signature_of(f"{name}.men", signatures).endswith(f"|pairs:{pairs}")
     assert reports["runs/lm/tiny.json"].endswith(b"}\n")
     parameters = dict(map(tuple, report["parameters"]))
     assert (parameters["parameters"], parameters["width"], parameters["precision"]) == (999, 128, "float32")
@@ -120,14 +123,29 @@ def test_language_model_numbers(world, reports):
         table - np.float32(np.float16(0.1)), vocabulary.counts, vocabulary.frequency_groups(Groups(fractions=[0.3, 0.5, 0.2]))
     )
     assert report["metrics"]["displacement"] == pytest.approx(moved, rel=1e-4)
-    human = metrics_of(reports, "lm/human")
-    assert report["metrics"]["uniq"] == human["uniq"]  # the predictions are the targets, turned by one
+    predicted = np.load(world / "data/predictions/lm/tiny/prediction.npy")
+    uniq, human = report["metrics"]["uniq"]["total"], metrics_of(reports, "lm/human")["uniq"]["total"]
+    assert uniq == len(set(predicted.tolist())) < human
     assert report["metrics"]["continuation"]["samples"] == {str(i): 3 for i in range(1, 5)}
     assert report["metrics"]["continuation"]["rep3"] == 0.25  # 4 5 6 4 5 6: one of four 3-grams comes twice
     assert report["metrics"]["coverage"]["men"] == pytest.approx(4 / 5)  # "queue" has letters that were never seen
     (query, near), (unknown, nothing) = report["neighbours"]
     assert (query, len(near), unknown, nothing) == ("sea", 5, "policymakers", [])
     assert all(group in GROUPS[1:] for *_, group in near)
+
+
+@pytest.mark.parametrize("run", ["lm/tiny", "lm/human", "nmt/tiny", "nmt/back"])
+def test_resamples_are_those_of_the_metric_that_they_are_named_after(reports, run):
+    """They lie around it, but no resample has more types than the whole text."""
+    header, *rows = reports[f"runs/{run}.bootstrap.csv"].decode().splitlines()
+    columns = np.array([[float(cell or "nan") for cell in row.split(",")] for row in rows]).T
+    measured = dict(flatten(metrics_of(reports, run)))
+    for metric, replicates in zip(header.split(","), columns, strict=True):
+        known = replicates[np.isfinite(replicates)]
+        if len(known) and metric in measured:
+            is_within = known.min() <= measured[metric] <= known.max()
+            assert known.max() <= measured[metric] if metric.startswith("uniq.") else is_within, metric
+    assert any(metric in measured for metric in header.split(","))
 
 
 def test_a_model_of_words_has_one_row_a_word(reports):
@@ -256,6 +274,11 @@ def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert message in done.stderr
         assert (world / "reports/runs/nmt/tiny.json").read_bytes() == reports["runs/nmt/tiny.json"]
+
+
+def test_a_metric_of_zero_has_a_value_and_none_has_not():
+    tree = {"a": 0, "b": {"c": 0.0, "d": None, "e": {"f": False}}}
+    assert dict(flatten(tree)) == {"a": 0, "b.c": 0.0, "b.e.f": False}
 
 
 def test_numbers_on_drawn_test_sets_have_five_digits_and_points_four(tmp_path):

@@ -96,7 +96,7 @@ def make_predictions(root, name, folder, random):
     targets, predictions = tokens(root / f"data/tokens/{folder}", "test"), root / f"data/predictions/lm/{name}"
     predictions.mkdir(parents=True)
     np.save(predictions / "logprob.npy", -random.exponential(3, len(targets)).astype(np.float32))
-    np.save(predictions / "prediction.npy", np.roll(targets, 1).astype(np.int32))
+    np.save(predictions / "prediction.npy", np.where(targets % 2, np.roll(targets, 1), targets[0]).astype(np.int32))
     np.save(predictions / "rare.npy", np.full(len(targets), -3, np.float32))
     np.save(predictions / "continuation.npy", np.tile(np.arange(4, 7), (5, 2)).astype(np.int32))
 
