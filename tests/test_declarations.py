@@ -13,6 +13,12 @@ ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs/declarations.md").read_text(encoding="utf-8")
 
 
+def sweep(**changes: object) -> dict:
+    """A figure with one panel."""
+    panel = {"title": "t", "kind": "sweep", "metric": "uniq.rare", "option": "alpha", "runs": {"a": ["agg"]}}
+    return {"each": {}, "panels": [panel | changes]}
+
+
 def test_the_guide_s_examples_are_the_papers_own():
     """An example that nobody reads any more would be a lie."""
     declared = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "data/paper").rglob("*.*")))
@@ -37,6 +43,13 @@ def test_the_guide_s_examples_are_the_papers_own():
             {"task": "ml"},
             "agg-figure-4.task: 'ml' is not allowed: value error, no such task; the nearest is lm",
         ),
+        ("figures", "agg-figure-5", sweep(metric="uniq.rar"), "metric 'uniq.rar' is not declared in metrics.yaml"),
+        ("figures", "agg-figure-5", sweep(runs={"a": ["agf"]}), "agg-figure-5, t, a: run 'agf' is in no table"),
+        ("figures", "agg-figure-5", sweep(kind="effect", claim="agg-raise"), "claim 'agg-raise' is not declared in"),
+        ("papers", "AGG", {"figure": "agg-figure-9"}, "papers.yaml: AGG.figure: figure 'agg-figure-9' is not declared"),
+        ("columns", "bleu", [{"title": "t", "metric": "chrf", "interval": "chrg"}], "metric 'chrg' is not declared"),
+        ("claims/AGG", "agg-raises-isotropy", {"why": "as {agg-raise}"}, "agg-raises-isotropy.why: claim 'agg-raise' is not"),
+        ("claims/AGG", "agg-raises-isotropy", {"needs": ["not-colapsed"]}, "precondition 'not-colapsed' is not declared"),
         ("tables/AGG", "agg-1", {"tokens": "word"}, "no task has such tokens; the nearest is words"),
         ("columns", "bleu", [{"title": "t", "metrik": "chrf"}], "columns.yaml: bleu.0.metrik: unknown key"),
         (
