@@ -2,11 +2,16 @@
 
 import csv
 import json
+import multiprocessing
+import os
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import yaml
@@ -178,6 +183,11 @@ def edited_report() -> None:
     put("reports/runs/lm/mle.json", '{"loss": 1.4}\n')
 
 
+def edited_and_committed_report() -> None:
+    edited_report()
+    git("commit", "-qm", "edited", "reports")
+
+
 def deleted_report() -> None:
     edit("score)", "score) #", SCORE)
     Path("reports/runs/lm/mle.json").unlink()
@@ -213,6 +223,7 @@ def demo_scored_by_the_new_code() -> Path:
         (other_job, {"train-lm@mle": "makes another job than that in dvc.lock"}),
         (other_tokens, {"train-lm@mle": "data/tokens/lm.txt: not what dvc.lock says"}),
         (edited_report, {"score-lm@mle": "reports/runs/lm/mle.json: not what dvc.lock says"}),
+        (edited_and_committed_report, {"score-lm@mle": "reports/runs/lm/mle.json: not what dvc.lock says"}),
         (deleted_report, {"score-lm@mle": "reports/runs/lm/mle.json: not what dvc.lock says"}),
         (demo_without_scores, {"score-lm@mle": "in the demo, ../demo: no score-lm that HEAD ran"}),
         (demo_trained_by_other_code, {"score-lm@mle": "data/runs/lm/mle: not there, or not written by the code of HEAD"}),
@@ -260,6 +271,31 @@ def test_code_that_is_edited_during_the_comparison_is_not_adopted(scale):
     with pytest.raises(UserError, match="changed during the comparison: score-lm@mle"):
         Adoption("HEAD", 1, Path()).adopt()
     assert Path("dvc.lock").read_bytes() == before
+
+
+def test_ctrl_c_ends_an_adoption_with_its_stages_and_leaves_all_as_it_was(scale):
+    """The stage would wait for an hour. What a terminal sends to all processes reaches this one alone."""
+    edit("mkdir -p data/tokens", f"touch {scale / 'data/begun'}; sleep 3600.5; mkdir -p data/tokens", ENCODE)
+    before = Path("dvc.lock").read_bytes()
+
+    def adopts() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a test that runs in the background ignores it
+        Adoption("HEAD", 1, Path()).adopt()
+
+    adopting = multiprocessing.get_context("fork").Process(target=adopts)
+    adopting.start()
+    for _ in range(3000):
+        if Path("data/begun").exists():
+            break
+        time.sleep(0.02)
+    begun = psutil.Process(adopting.pid).children(recursive=True)
+    os.kill(adopting.pid, signal.SIGINT)
+    adopting.join(20)
+    is_over = adopting.exitcode is not None
+    adopting.kill()
+    assert is_over and adopting.exitcode and begun
+    assert not [one for one in begun if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    assert Path("dvc.lock").read_bytes() == before and not [*Path("data/scratch/adopt/code").iterdir()]
 
 
 def test_results_of_the_old_code_are_kept_while_it_has_the_same_job_and_start(scale):
