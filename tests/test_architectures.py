@@ -229,6 +229,9 @@ def test_float16_weights_are_refused_in_training_and_evaluated(tmp_path):
     assert ours.evaluate()["eval_loss"] > 3
     with pytest.raises(UserError, match=r"^transformer.wte.weight: trainable weights in float16 become NaN under AdamW; load"):
         ours.train()
+    frozen = tiny.model("gpt2")
+    frozen.adapter = nn.Parameter(torch.ones(2, dtype=torch.float16), requires_grad=False)
+    trainer(tmp_path, frozen).train()
 
 
 def test_groups_of_types_leave_out_fillers_and_padding():

@@ -138,6 +138,10 @@ def test_metrics_of_one_s_own_see_all_logits(tmp_path):
 
     ours = tiny.trainer(tmp_path, "gpt2", "mle", compute_metrics=look)
     assert ours.evaluate()["eval_rows"] == 15 and shapes == [(15, tiny.LENGTH, tiny.N)]
+    computed = []
+    ours.model.lm_head.register_forward_hook(lambda _module, _given, logits: computed.append(logits.shape[1]))
+    ours.train()  # computes few logits again, for they are most of the memory of a step
+    assert computed and {*computed[-6:]} == {1}
 
 
 @pytest.mark.parametrize("name", ["agg", "frage", "coupled_adam", "ember", "freeze"])
