@@ -205,6 +205,17 @@ def test_the_stop_needs_only_the_last_validations_and_the_best_before(window):
         assert is_worse(kept, window) == is_worse(nlls[:number], window) and len(kept) <= window + 2
 
 
+@pytest.mark.parametrize("save_updates", [0, 4])
+def test_a_training_that_keeps_few_weights_fills_no_disk(folder, save_updates):
+    """The kept ones, those of the last two states, and the newest."""
+    trained, numbers = trainer(folder, "lm", "mle", steps=16, validate_every=1, keep=2, save_updates=save_updates), []
+    one_update = trained._run_step
+    trained._run_step = lambda prepared: (one_update(prepared), numbers.append(len([*trained.state._weights()])))[0]
+    trained.run()
+    assert max(numbers) <= (2 + 2 * 2 if save_updates else 2)
+    trained.state.remove()
+
+
 def test_log_and_summary_are_written_at_each_save(folder):
     stopped = trainer(folder, "lm", "mle", steps=8, validate_every=2, save_updates=3)
     rows = []
