@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from raretokens.pipeline import cluster
 from raretokens.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
 from raretokens.pipeline.config import load
 from raretokens.pipeline.machine.settings import Cluster
+from raretokens.tools.cli import main
 
 ROOT = Path(__file__).parents[1]
 RUNS = {"lm": ("mle", "agg"), "nmt": ("base-mle",)}
@@ -76,6 +78,21 @@ def test_a_job_waits_for_every_array_of_the_step_before(tmp_path, monkeypatch):
     for job, call in zip(jobs, Path("calls").read_text().splitlines(), strict=True):
         expected = f"--dependency=afterok:{':'.join(ids[job.step - 1])} " if job.step else ""
         assert expected in call and ("--dependency" in call) == bool(job.step)
+
+
+@pytest.mark.parametrize("options", [["--print"], []], ids=["print", "submit"])
+def test_jobs_that_are_only_printed_are_not_submitted(tmp_path, monkeypatch, capsys, options):
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_text((ROOT / "params.yaml").read_text())
+    Path("data/scratch").mkdir(parents=True)
+    Path("data/scratch/machine.yaml").write_text("cluster: {memory: 1}\n")
+    submitted = []
+    monkeypatch.setattr(cluster, "submit", lambda jobs, *_: submitted.append(jobs) or list(map(str, range(len(jobs)))))
+    monkeypatch.setattr(sys, "argv", ["raretokens", "cluster", *options])
+    main()
+    out = capsys.readouterr().out
+    assert ("sbatch --parsable" in out, "scancel 0 1" in out) == (bool(options), not options)
+    assert len(submitted) == (not options)
 
 
 def test_what_no_plan_can_say_must_be_said(tmp_path, monkeypatch):
