@@ -99,6 +99,10 @@ def test_what_cannot_run_says_why(tmp_path):
     assert licence and {cell.reason for cell in licence} == {
         "the licence of the Penn Treebank forbids a mirror, so users must provide its files"
     }
+    table = DECLARED.tables["frage-2"]
+    named = table.replaced(rows=[row.replaced(absent="of the row") for row in table.rows])
+    inside = [cell for cell in run_sheet.cells_of(named, world(tmp_path, {}, {})[table.task]) if cell.status == "not run"]
+    assert {cell.reason for cell in inside} == {"of the row"}, "the reason of a row comes before that of a column"
 
 
 def test_a_run_of_a_new_task_fills_its_table_without_another_word(tmp_path):

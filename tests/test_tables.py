@@ -15,7 +15,7 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build
 from raretokens.report.cells import Cell, significant
-from raretokens.report.tables import to_markdown
+from raretokens.report.tables import MARKS, marked, remarks, to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -51,6 +51,16 @@ def test_a_score_of_other_parameters_is_left_out_and_named(world):
     lines["mle"] = lines["mle"].replaced(parameters_hash="other")
     cell = by_place(cells_of("agg-1", Scores("lm", lines, world.folder)))["MLE", "PPL Rare"]
     assert (cell.measured, cell.reason) == ("", "mle has scores of other parameters")
+
+
+def test_points_and_curves_of_other_parameters_are_not_drawn(world):
+    lines = {**world.lines, "mle": world.lines["mle"].replaced(parameters_hash="other")}
+    for name in lines:
+        (world.folder / f"{name}.csv").write_text("series,group,x,y\nnll,valid,1,2\n")
+    scores = Scores("lm", lines, world.folder)
+    assert [name for name in lines if len(scores.points(name))] == [name for name in lines if name != "mle"]
+    assert [len(scores.curve(name, "nll.valid")[0]) for name in ("mle", "mle-2")] == [0, 1]
+    assert "\nmle," not in (plots := build.curves_of_all_runs(scores, world.folder)) and "\nmle-2," in plots
 
 
 def test_a_number_of_a_part_of_a_text_says_so(world):
@@ -146,6 +156,14 @@ def test_each_scale_can_name_itself(folder):
     assert load(ROOT / folder / "params.yaml").scale in DECLARED.scales
 
 
+def test_the_text_of_a_scale_is_the_first_corpus_of_each_task():
+    """Reports name it, and numbers of the papers are compared with those of no other text."""
+    parameters = load(ROOT / "params.yaml")
+    further = parameters.corpora["lm"].replaced(corpus="wikitext-2")
+    sheet = sheet_of(parameters.replaced(corpora={**parameters.corpora, "more": further}))
+    assert sheet.corpora["lm"] == parameters.corpora["lm"].corpus != further.corpus
+
+
 def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
     shutil.copytree(PRINTED, tmp_path, dirs_exist_ok=True)
     tree = yaml.safe_load((PRINTED / "claims/AGG.yaml").read_text())
@@ -175,6 +193,40 @@ def test_the_report_of_an_empty_world_says_not_run(tmp_path):
     assert "**0 of 744** reported numbers of 40 tables" in text and DECLARED.scales["demo"].text in text
     assert "not measured" in (tmp_path / "findings.md").read_text() and (tmp_path / "papers/agg-forest.svg").is_file()
     assert json.loads((tmp_path / "headline.json").read_text()) == {}
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ({"reported": "2", "note": "quoted from another paper"}, "— (2†)"),
+        ({"reported": "2", "note": "suspicious; a slip"}, "— (2 ‡)"),
+        ({"reported": "2", "measured": "3", "status": "differs", "direction": "opposite"}, "3 ⇅ (2)"),
+        ({"reported": "2", "measured": "2", "status": "match", "direction": "same"}, "**2** (2)"),
+        ({"reported": "2", "measured": "3", "status": "differs", "metric": "facts"}, "3 (≠ 2)"),
+        ({"measured": "sea", "metric": "neighbours", "note": "rare"}, "*sea*"),
+        ({"status": "not run"}, "—"),
+        ({}, ""),
+    ],
+)
+def test_each_mark_of_a_cell_has_its_meaning(cell, text):
+    assert marked(Cell(**{"row": "r", "column": "c", "metric": "m", "reported": "", "measured": "", **cell}), MARKS) == text
+
+
+def test_a_remark_names_the_columns_that_it_is_about():
+    def cell(row: str, column: str, **more: str) -> Cell:
+        return Cell(**{"row": row, "column": column, "metric": "m", "reported": "", "measured": "", **more})
+
+    found = remarks(DECLARED.tables["agg-1"], [
+        cell("one", "x", remark="first"), cell("one", "y", remark="second"), cell("one", "z"),
+        cell("all", "x", remark="first"), cell("all", "y", remark="first"),
+        cell("why", "x", reason="not there", reported="1", note="quoted"), cell("why", "y", reported="2", note="quoted; by whom"),
+    ])  # fmt: skip
+    noted = {"note on the reported number: quoted; by whom": ["why, y"]}  # the legend explains a note that is only `quoted`
+    assert found == {"first": ["one, x", "all"], "second": ["one, y"], "not there": ["why"]} | noted
+    facts = next(table for table in DECLARED.tables.values() if table.facts and not table.is_of_text)
+    reasons = {("a", "x"): "no run", ("b", "x"): "no run", ("a", "y"): "no run", ("b", "y"): "no fact"}
+    columns = [cell(*place, reason=reason) for place, reason in reasons.items()]
+    assert remarks(facts, columns) == {"no run": ["x", "y, a"], "no fact": ["y, b"]}
 
 
 def test_numbers_end_where_their_spread_begins():
