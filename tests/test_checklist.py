@@ -28,13 +28,14 @@ def test_an_option_that_nothing_documents_is_a_named_gap():
     assert searched("spectrum_control", "nmt")[0].bounds == "`strength` 0.1 to 30"
 
 
-@pytest.mark.parametrize(("keep", "loss"), [("best", "3.500 ± 0.500"), (5, "4.500 ± 0.500")])
+@pytest.mark.parametrize(("keep", "loss"), [("best", "4.333 ± 1.500"), (5, "5.333 ± 1.500")])
 def test_the_validation_loss_is_that_of_the_kept_checkpoint(tmp_path, keep, loss):
-    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    for file, values in zip(files, ((4, 5), (3, 4)), strict=True):
+    files = [tmp_path / f"{name}.csv" for name in "abc"]
+    for file, values in zip(files, ((4, 5), (3, 4), (6, 7)), strict=True):
         file.write_text("update,valid_nll\n" + "".join(f"{step},{value}\n" for step, value in enumerate(values)) + "9,\n")
     assert checklist._loss(files, keep) == loss
-    assert checklist._loss([tmp_path / "none.csv"], keep) == checklist.UNKNOWN
+    assert checklist._loss([tmp_path / "none.csv"], keep) == checklist.UNKNOWN == checklist._hours([], 3)
+    assert checklist._hours([1.0, 2.0, 6.0], 4) == "3.00 (3 of 4 seeds known)"
 
 
 def test_the_trials_of_the_cache_pointer_are_those_of_the_lists():

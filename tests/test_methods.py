@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tiny.run_sheet import DECLARED, line, scored
+from scipy import stats
+from tiny.run_sheet import DECLARED, cells_of, line, scored
 
 from raretokens.evidence import methods
 from raretokens.evidence.intervals import Interval
-from raretokens.evidence.logit_bias import Baseline
+from raretokens.evidence.logit_bias import Baseline, baselines
 from raretokens.evidence.verdict import Outcome
 from raretokens.papers.task_names import TASKS
 from raretokens.report import method_tables
@@ -177,3 +178,32 @@ def _of_rare(logits: np.ndarray, targets: np.ndarray, is_rare: np.ndarray) -> di
         "ppl": {"rare": float(np.exp(nll[hit].mean()))},
         "rare_mass": {"total": float(mass.mean()), "rare": float(mass[hit].mean())},
     }
+
+
+def test_the_logit_bias_baseline_averages_the_seeds_that_both_have(tmp_path):
+    """A constant c divides rare-token perplexity by exp(c). No run of maximum likelihood has seed 4."""
+    at, (constants, of_mle, of_agg) = np.linspace(-1, 4, 101), np.array([(0.5, 1.0, 3.0), (10, 20, 80), (5, 6, 9)])
+    files, runs, names = {}, {}, {1: ("mle", "agg")} | {seed: (f"mle-{seed}", f"agg-{seed}") for seed in (2, 3, 4)}
+    (tmp_path / "lm").mkdir()
+    for seed, constant, rare, own in zip((1, 2, 3), constants, of_mle, of_agg, strict=True):
+        mle, agg = names[seed]
+        columns = {"share": None, "slope": 0.0, "constant": at, "valid_rare": np.exp(-at), "valid_mass": np.exp(at)}
+        columns |= {"valid_total": np.exp(at**2 / 100), "test_total": 5 * np.exp(at**2 / 100), "test_rare": rare * np.exp(-at)}
+        pd.DataFrame(columns | {"test_freq": 3.0, "test_med": 4.0}).to_csv(tmp_path / f"lm/{mle}.logit-bias.csv", index=False)
+        files[mle] = {"ppl": {"rare": float(rare), "total": 5.0}, "ppl_within": {"rare": 1.0}}
+        files[agg] = {"ppl": {"rare": float(own), "total": 6.0}, "valid_rare_mass": {"total": math.exp(constant)}}
+    files["agg-4"] = {"ppl": {"rare": 1e6, "total": 6.0}, "valid_rare_mass": {"total": math.exp(1)}}
+    for seed, pair in names.items():
+        runs |= {name: line(name[:3], seed=seed) for name in pair if name in files}
+    scores = scored(tmp_path, {name: {"seed": runs[name].seed, "metrics": own} for name, own in files.items()}, runs)
+    (one,) = (baseline for baseline in baselines("agg", scores) if baseline.is_main)
+    reached = of_mle * np.exp(-constants)
+    logs = np.log(of_agg / reached)
+    reach = stats.t.ppf(0.975, 2) * stats.sem(logs)
+    assert list(one.biases) == [1, 2, 3] and one.constant == pytest.approx(constants.mean())
+    assert (one.rare, one.total) == pytest.approx((np.exp(-constants.mean()), np.exp((constants**2).mean() / 100)), rel=1e-4)
+    assert (one.advantage, *one.interval) == pytest.approx(np.exp(logs.mean() + np.array([0, -reach, reach])), rel=1e-4)
+    row = "MLE + logit bias, same mean P(rare) as AGG"
+    (cell,) = (cell for cell in cells_of("agg-3", scores) if (cell.row, cell.column) == (row, "PPL Rare"))
+    assert (cell.measured, cell.spread) == (f"{reached.mean():.2f}", f"{np.ptp(reached) / 2:.2f}")
+    assert cell.runs == "mle mle-2 mle-3"

@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from tiny.claims import AGAINST, SAME, claim, judged, three
 from tiny.run_sheet import DECLARED, line
@@ -13,7 +14,7 @@ from raretokens.evidence.intervals import LEVEL, Part, moderated
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import UNCHANGED
 from raretokens.report.claims import cv_star
-from raretokens.report.reproducibility import correlations
+from raretokens.report.reproducibility import correlations, to_markdown
 
 ROOT = Path(__file__).parents[1]
 
@@ -116,3 +117,20 @@ def test_the_power_of_the_reported_gains_in_bleu():
     three, five = ({one["claim"]: float(one[f"power_{seeds}"]) for one in power} for seeds in (3, 5))
     assert all(three[f"{name}-improves-bleu"] > 0.8 for name in ("agg", "agps", "cosreg", "frage"))
     assert all(three[name] < five[name] < 0.5 for name in ("agg-beats-cosreg", "agps-beats-cosreg"))
+
+
+def test_the_page_has_medians_and_counts_of_conclusions():
+    """Of numbers whose mean is another one. A power of exactly 80 % counts."""
+    columns = {"x": ([1, 2, 3], [1, 2, 3]), "y": ([1, 2, 3], [3, 2, 1]), "z": ([1, 2, 4], [10, 11, 30])}
+    rows = [
+        {"table": "agg-6", "column": name, "metric": "chrf", "reported": one, "measured": other, "cv_star": cv, "direction": way}
+        for name, pair in columns.items()
+        for one, other, cv, way in zip(*pair, (1.0, 2.0, 6.0), ("same", "opposite", ""), strict=True)
+    ]
+    about = {"paper": "AGG", "task": "nmt", "metric": "chrf"}
+    planned = [about | {"power_3": low, "power_5": high} for low, high in ((0.1, 0.2), (0.8, 0.9), (0.81, 1.0))]
+    page = to_markdown(pd.DataFrame(rows), [], pd.DataFrame(planned), DECLARED, "small").splitlines()
+    assert "| chrF | 9 | 2 | 1 | 6 |" in page
+    table = DECLARED.tables["agg-6"]
+    assert f"| [{table.paper} {table.place}](tables/agg-6.md) | 3 | 0.98 | 1.00 | 3 of 6 |" in page
+    assert any(line.endswith("| 3 | 0.80 | 0.90 | 2 of 3 | 2 of 3 |") for line in page)
