@@ -10,8 +10,10 @@ from tiny.world import served_environment
 from raretokens.corpora import bible
 from raretokens.corpora.download import fetch
 from raretokens.corpora.own import take
-from raretokens.corpora.registry import prepare
+from raretokens.corpora.registry import PrepareJob, prepare
 from raretokens.errors import UserError
+from raretokens.pipeline import stages
+from raretokens.pipeline.job_file import job_text
 
 ROOT = Path(__file__).parents[1]
 RAW, OUT = Path("raw"), Path("corpus/out")
@@ -250,11 +252,17 @@ def test_a_corpus_of_ones_own():
     keys = [f"nmt_{split}_{side}" for split in ("valid", "test", "new") for side in ("source", "target")]
     bitext = dict.fromkeys(keys, "a b c\nd\n") | {"nmt_test_target": "a\n" + "d " * 300 + "\n"}
     own(**bitext, nmt_train_source="a\nw" + " w" * 10 + "\n" + "w " * 300, nmt_train_target="b\nw\n" + "w " * 100)
-    prepare("bitext", "own", RAW, OUT, ("new",), languages={"source": "en", "target": "zh"})
-    assert counts()["languages"] == {"source": "en", "target": "zh"}  # which decide how BLEU cuts a text into words
+    prepare("bitext", "own", RAW, OUT, ("new",))
     dropped = {"no partner": 0, "empty": 0, "longer than 250 words": 1, "length ratio above 9": 1}
     assert read("train.source") == ["a"] and counts()["splits"]["train"]["dropped"] == dropped
     assert read("new.target") == ["a b c", "d"] and counts()["splits"]["test"]["lines"] == 2
+    job = PrepareJob(kind="bitext", corpus="own", languages={"source": "en", "target": "zh"})
+    Path("data/jobs/prepare").mkdir(parents=True)
+    Path("data/jobs/prepare/mine.json").write_text(job_text(job, {}))
+    RAW.rename("data/raw")
+    stages.prepare("mine")
+    languages = json.loads(Path("data/corpus/mine/counts.json").read_text())["languages"]
+    assert languages == job.languages, "they decide how BLEU cuts a text into words"
 
 
 ENGLISH = "The weather is very good today so we want to walk in the park ."
