@@ -12,6 +12,7 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.evaluation.config import ScoreJob
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.scores import Scores
+from raretokens.evidence.verdict import Outcome
 from raretokens.papers.figure import Panel
 from raretokens.papers.task_names import TASKS
 from raretokens.pipeline.config import load
@@ -20,7 +21,7 @@ from raretokens.report.diff import figure_moves
 from raretokens.report.figure_points import effect_points, figure_points
 from raretokens.report.figure_styles import CURVES
 from raretokens.report.figures import draw, write_figure
-from raretokens.report.forest import Row
+from raretokens.report.forest import Row, draw_row, finish
 from raretokens.report.method_tables import _limits
 
 ROOT = Path(__file__).parents[1]
@@ -169,6 +170,21 @@ def test_one_value_far_from_all_others_does_not_set_the_limits_of_a_chart():
     rows = [Row("", value, Interval(value - 0.7, value + 0.7), "better") for value in (-38.0, -0.5, 0.4, 0.9)]
     assert _limits([0.0, -38.0, -0.5, 0.4, 0.9], rows, 0.0) == pytest.approx((-1.41, 1.81))
     assert _limits([0.0, -3.0, -0.5, 0.4, 0.9], rows, 0.0)[0] < -3.0
+
+
+@pytest.mark.parametrize(("value", "interval", "drawn"), [
+    (0.5, (-0.5, 1.0), [([-0.5, 1.0], "None"), ([0.5], "o")]),
+    (0.5, (-0.5, 3.0), [([-0.5, 2.0], "None"), ([2.0], ">"), ([0.5], "o")]),
+    (-2.0, (-3.0, 1.0), [([-1.0, 1.0], "None"), ([-1.0], "<")]),
+    (2.0, None, [([2.0, 2.0], "None"), ([2.0], "o")]),
+])  # fmt: skip
+def test_a_row_of_a_forest_plot_is_its_interval_with_arrows_beyond_the_limits(value, interval, drawn):
+    axis, limits = Canvas().subplots(), (-1.0, 2.0)
+    draw_row(axis, Row("", value, interval and Interval(*interval), Outcome.REPRODUCED), -0.5, limits)
+    found = [(list(line.get_xdata()), line.get_marker()) for line in axis.lines]
+    finish(axis, -1.0, limits, [0.0, 1.0], "label")
+    assert found == drawn and axis.get_xlim() == limits
+    assert [list(line.get_xdata()) for line in axis.lines[len(drawn) :]] == [[0.0, 0.0], [1.0, 1.0]]  # no effect, the paper
 
 
 def test_panels_to_be_compared_have_the_same_limits(full):
