@@ -12,12 +12,14 @@ from scipy.special import polygamma, stdtrit
 from raretokens.evidence.effects import FEWEST_ROWS, Family
 from raretokens.evidence.intervals import (
     IGNORED,
+    LEAST,
     LEVEL,
     Part,
     Posterior,
     fit_prior,
     inverse_trigamma,
     moderated,
+    offset,
     student,
 )
 
@@ -49,6 +51,20 @@ def test_whether_seeds_move_all_rows_alike_is_decided_by_the_f_test_of_a_two_way
     mean, of_rows, of_seeds = layout.mean(), layout.mean(1, keepdims=True), layout.mean(0, keepdims=True)
     left = ((layout - of_rows - of_seeds + mean) ** 2).sum() / (4 * 2)
     assert family.p_of_seeds == pytest.approx(stats.f.sf(5 * ((of_seeds - mean) ** 2).sum() / 2 / left, 2, 8))
+
+
+@pytest.mark.parametrize(("rows", "is_paired", "freedom"), [(2, False, 1.0), (2, True, None), (3, True, 2 / 3), (1, False, None)])
+def test_variances_of_rows_need_two_degrees_of_freedom_in_all(rows, is_paired, freedom):
+    """Rows of two seeds, which differ by 2, 4 and 6. The mean over the rows takes one degree of freedom."""
+    family = Family({str(row): {1: 0.0, 2: 2.0 * row} for row in range(1, rows + 1)})
+    found = family.variances(is_paired)
+    assert [own for _, own in found.values()] == pytest.approx([freedom] * rows if freedom else [])
+    if freedom and not is_paired:
+        assert [variance for variance, _ in found.values()] == [2.0, 8.0]
+
+
+def test_a_row_whose_seeds_agree_has_a_share_of_the_median_variance():
+    assert offset(np.array([[0.0, 1.0, 9.0], [2.0, 0.0, 4.0]])).tolist() == [[LEAST, 1.0, 9.0], [2.0, 2 * LEAST, 4.0]]
 
 
 def difference(rows: dict[str, dict[int, float]], row: str) -> float:
