@@ -105,6 +105,8 @@ def test_what_no_plan_can_say_must_be_said(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="cluster.memory: required, since there is no plan yet"):
         cluster.jobs(load(), Cluster())
     assert cluster.jobs(load(), Cluster(memory=4.0))[1].memory == 4.0
+    _, *arrays, _ = cluster.jobs(load(ROOT / "params.yaml"), Cluster())  # on a CPU a plan says the memory, not the hours
+    assert {array.hours for array in arrays} == {None} and all(0 < array.memory < 100 for array in arrays)
 
 
 def test_the_stages_of_a_run_are_those_of_the_pipeline(tmp_path):
