@@ -109,8 +109,9 @@ def test_where_the_baseline_has_no_variance_the_interval_is_student_s_of_the_pai
     assert 0 < verdict.effect.seed_interval.high - 0.3 < 2 * equal
     alone = claim({"runs": ["a"], "metric": "isotropy.total"}, effect="value", than=0.5)
     (tmp_path / "alone").mkdir()
-    verdict = judged(tmp_path / "alone", alone, three("a", [0.9, 0.7, 0.8]))
-    assert verdict.effect.seed_interval == pytest.approx((0.8 - equal, 0.8 + equal), abs=1e-6)
+    verdict = judged(tmp_path / "alone", alone, three("a", [0.6, 0.9, 0.6]))
+    reach = student(0.1, 2).reach(LEVEL)  # about the mean, which is not the median
+    assert verdict.effect.seed_interval == pytest.approx((0.7 - reach, 0.7 + reach), abs=1e-6)
 
 
 @pytest.mark.parametrize("declared", [AGAINST, SAME, AGAINST.replaced(expect="lower")])
@@ -201,6 +202,7 @@ def test_what_resamples_move_each_seed_alone_is_not_counted_twice(tmp_path):
     scores = Scores("lm", {run: line(run[0], seed=int(run[2:] or 1)) for run in values}, tmp_path / "lm")
     comparison = Comparison.of_claim(AGAINST, scores)
     assert comparison.test_variance**0.5 == pytest.approx(0.5, rel=0.05)
+    assert comparison.test_interval == pytest.approx(bootstrap_interval(6.0, shared + own.mean(axis=0)))  # of the mean seed
     assert verdict.effect.interval == comparison.effect.interval
 
 
@@ -333,10 +335,11 @@ def test_a_run_that_lacks_what_is_asked_of_it_tests_nothing(tmp_path):
         (0.9, 0.3),
     ],
 )
-def test_a_side_may_be_read_off_a_curve(tmp_path, at, value):
+@pytest.mark.parametrize("until", [50, 120])
+def test_a_side_may_be_read_off_a_curve(tmp_path, at, value, until):
     curve = {0: 0.9, 20: 0.85, 50: 0.95, 150: 0.2, 200: 0.3}
     text = "".join(f"isotropy,rare,{x},{y}\nisotropy,freq,{x},0.99\n" for x, y in curve.items())
-    scores = world(tmp_path, {"mle": {"options": [["until", 120]]}}, curves=text)
+    scores = world(tmp_path, {"mle": {"options": [["until", until]]}}, curves=text)
     declared = claim({"runs": ["mle"], "metric": "isotropy.rare", "at": at}, effect="value", than=0.5)
     verdict = judge("c", declared, scores, DECLARED)
     assert (verdict.effect.value, verdict.outcome) == (value, "inconclusive")
