@@ -31,11 +31,6 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("scale", ["small", "paper"])
-def test_every_scale_has_the_same_pipeline(scale):
-    assert (ROOT / "scales" / scale / "dvc.yaml").read_bytes() == (ROOT / "dvc.yaml").read_bytes()
-
-
 def body(name: str) -> dict:
     return STAGES[name].get("do", STAGES[name])
 

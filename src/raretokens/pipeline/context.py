@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from raretokens.pipeline.machine.settings import Machine
     from raretokens.training.config import Execution, Observer, TrainJob
 
-CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # git paths that a run depends on, without the reports
+CODE = (":/src", ":/stages", ":/dvc.yaml", "params.yaml")  # git paths that a run depends on, without the reports
 
 
 def root() -> Path:
