@@ -37,8 +37,8 @@ build/site/index.html: $(SITE)
 	sphinx-build --quiet $(STRICT) -d build/doctrees docs build/site
 	@touch $@
 
-paper: environment ## build the paper on the software: paper/paper.pdf
-	uv run --quiet paper/build.py
+paper: environment ## build the paper on the software: docs/paper/paper.pdf
+	uv run --quiet docs/paper/build.py
 
 readme: environment ## make the pages anew that show what reports say
 	python -m raretokens readme
@@ -46,7 +46,7 @@ readme: environment ## make the pages anew that show what reports say
 # Where git does not work (a ZIP of the repository, no git, another owner), DVC does without until it does: all but experiments and
 # comparisons works.
 environment: ## set up .venv
-	@./environment.sh
+	@.ci/environment.sh
 	@if reason=$$(git rev-parse --git-dir 2>&1 >/dev/null); then value=--unset; else value=true; \
 		[ ! -e .git ] || echo "environment: DVC does without git until git works here:" $$reason >&2; fi; \
 	for project in . scales/*; do (cd $$project; has=$$(grep -s no_scm .dvc/config.local); case $$value$$has in \
@@ -60,14 +60,14 @@ lint: ## look for what ruff finds
 PINNED = uv pip compile --quiet --no-annotate --no-header --generate-hashes --python-version 3.11
 lock: environment ## pin the dependencies anew
 	sed -i 's/^torch==\([0-9.]*\)\( \\\)*$$/torch==\1+cpu\2/' requirements.lock
-	UV_FIND_LINKS=$$(pip config get global.find-links 2>/dev/null) $(PINNED) requirements.in -o requirements.lock
+	UV_FIND_LINKS=$$(pip config get global.find-links 2>/dev/null) $(PINNED) .ci/requirements.in -o requirements.lock
 	sed -n 's/^torch==\([0-9.]*\).*/torch==\1/p' requirements.lock | $(PINNED) --no-deps - > torch.lock
 	awk 'FNR == NR { torch = torch $$0 "\n"; next } /^[a-z]/ { own = /^torch==/; if (own) printf "%s", torch } !own' \
 		torch.lock requirements.lock > requirements.new
 	mv requirements.new requirements.lock && rm torch.lock
 	for name in uv cublas; do \
-		sed -n 's/^\([a-z].*==[0-9.]*\).*/\1/p' requirements-$$name.lock | $(PINNED) --no-deps - > name.lock && mv name.lock requirements-$$name.lock; done
+		sed -n 's/^\([a-z].*==[0-9.]*\).*/\1/p' .ci/requirements-$$name.lock | $(PINNED) --no-deps - > name.lock && mv name.lock .ci/requirements-$$name.lock; done
 	sed 's/ \\$$//; /--hash/d' requirements.lock > name.lock
-	$(PINNED) --constraint name.lock requirements-optional.in -o optional.lock
-	awk 'FNR == NR { known[$$0] = 1; next } /^[a-z]/ { name = $$1; sub(/\+cpu/, "", name); own = !(name in known) } own' name.lock optional.lock > requirements-optional.lock
+	$(PINNED) --constraint name.lock .ci/requirements-optional.in -o optional.lock
+	awk 'FNR == NR { known[$$0] = 1; next } /^[a-z]/ { name = $$1; sub(/\+cpu/, "", name); own = !(name in known) } own' name.lock optional.lock > .ci/requirements-optional.lock
 	rm name.lock optional.lock

@@ -23,7 +23,7 @@ extensions = [
     "sphinx_argparse_cli",
     "_extension",
 ]
-exclude_patterns = ["verdict.md", "_*"]
+exclude_patterns = ["verdict.md", "_*", "examples", "paper", "studies"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # annotations name classes of torch, whose documentation is not linked offline
 
@@ -41,5 +41,5 @@ html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 
-# Links to files outside docs/: to the repository where the site is published, else to the checkout that it was built from.
+# Links to files that are no pages: to the repository where the site is published, else to the checkout that it was built from.
 repository_files = os.environ.get("RARETOKENS_REPOSITORY_FILES", "")

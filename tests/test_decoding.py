@@ -199,7 +199,7 @@ def greedy(model: torch.nn.Module, ids: list[int], length: int) -> list[int]:
 
 def test_another_architecture_continues_by_itself():
     torch.manual_seed(2)
-    model = run_path(str(ROOT / "examples/architecture/gru.py"))["GRU"](40, 1, 16, 0.1, 64)
+    model = run_path(str(ROOT / "docs/examples/architecture/gru.py"))["GRU"](40, 1, 16, 0.1, 64)
     text = np.random.default_rng(0).integers(4, 40, 53).astype("<u2")
     continued = continuations(model, None, text, Continuation(samples=3, prefix=10, length=20), 1)
     rows = [[EOS, *text[start : start + 10].tolist()] for start in (0, 7, 14)]

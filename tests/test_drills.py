@@ -1,6 +1,5 @@
 """The drills, which run by hand, see what they are for: a wrong answer is silent, a program's error a traceback."""
 
-import ast
 import contextlib
 import csv
 import sys
@@ -17,8 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def scripts(monkeypatch):
-    for folder in ("drills", "benchmarks"):
-        monkeypatch.syspath_prepend(ROOT / folder)
+    monkeypatch.syspath_prepend(ROOT / "tests/faults")
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 
@@ -101,18 +99,6 @@ def test_inputs_are_answered_and_a_refusal_of_them_is_lost(tmp_path):
     tally.tried(counted, "refused", None, refused)
     tally.tried(counted, "wrong", None, lambda: "another answer")
     assert (counted.counts["lost"], counted.counts["silent"]) == (1, 1)
-
-
-def test_a_mutant_is_the_module_with_one_thing_changed():
-    import mutation
-
-    source = ast.unparse(ast.parse((ROOT / "src/raretokens/evaluation/metrics/predictions.py").read_text()))
-    made = [mutation.mutant_at(place) for place in mutation.places("evaluation/metrics/predictions")]
-    assert len(made) > 5 and len({one.source for one in made}) == len(made)
-    for one in made:
-        lines = zip(source.split("\n"), one.source.split("\n"), strict=True)
-        assert sum(before != after for before, after in lines) == 1, one
-    assert all(Path(test).is_file() for module in mutation.modules([]) for test in mutation.tests_of(module))
 
 
 @pytest.mark.parametrize(

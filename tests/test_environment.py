@@ -54,11 +54,11 @@ def script(path: Path, text: str) -> None:
 def checkout(tmp_path, monkeypatch):
     fakes, made = tmp_path / "fakes", tmp_path / "checkout"
     fakes.mkdir()
-    made.mkdir()
+    (made / ".ci").mkdir(parents=True)
     script(fakes / "python", PYTHON)
     script(fakes / "uv", UV)
-    for file in ("environment.sh", "requirements.lock"):
-        shutil.copy(ROOT / file, made)
+    for file in (".ci/environment.sh", "requirements.lock"):
+        shutil.copy(ROOT / file, made / file)
     monkeypatch.setenv("FAKES", str(fakes))
     monkeypatch.setenv("PYTHON", str(fakes / "python"))
     for name in ("VENV", "UV_FIND_LINKS", "UV_DEFAULT_INDEX", "PIP_USER"):
@@ -71,7 +71,7 @@ def made(checkout: Path) -> tuple[str, str, list[str]]:
     """Call environment.sh; return standard output, standard error, and the installations."""
     calls = Path(os.environ["FAKES"]) / "calls"
     calls.unlink(missing_ok=True)
-    done = subprocess.run([checkout / "environment.sh"], capture_output=True, text=True, cwd="/")
+    done = subprocess.run([checkout / ".ci/environment.sh"], capture_output=True, text=True, cwd="/")
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr, calls.read_text().splitlines() if calls.exists() else []
 
@@ -100,7 +100,7 @@ def test_a_copy_keeps_its_environment_where_no_other_can_be_made(checkout, monke
     made(checkout)
     other = Path(shutil.copytree(checkout, checkout.with_name("checkout-2"), symlinks=True))
     script(Path(os.environ["FAKES"]) / "uv", "#!/bin/sh\nexit 2\n")
-    done = subprocess.run([other / "environment.sh"], capture_output=True, text=True)
+    done = subprocess.run([other / ".ci/environment.sh"], capture_output=True, text=True)
     assert done.returncode == 2
     assert str(checkout / ".venv") in (other / ".venv/bin/activate").read_text()
 
@@ -140,7 +140,8 @@ def test_dvc_does_without_git_only_as_long_as_git_does_not_work(tmp_path, monkey
     for name in ("Makefile", ".dvc/config", "scales/small/.dvc/config"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    script(tmp_path / "environment.sh", "#!/bin/sh\n")
+    (tmp_path / ".ci").mkdir()
+    script(tmp_path / ".ci/environment.sh", "#!/bin/sh\n")
     monkeypatch.setenv("PATH", f"{ROOT}/.venv/bin:{os.environ['PATH']}")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     local = [tmp_path / folder / ".dvc/config.local" for folder in (".", "scales/small")]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "examples/gallery"
+FOLDER = ROOT / "docs/examples/gallery"
 FOUND = json.loads((FOLDER / "gallery.json").read_text())
 
 

@@ -87,7 +87,7 @@ def grown(built) -> tuple[Path, list[str], dict[str, set[str]]]:
     """With the corpus, the architecture and the task; what ran, and which files each page touches."""
     touched = {page: set(follow(page, built)) for page in ("add-a-corpus", "add-an-architecture", "add-a-task")}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RARETOKENS_MIRROR", str(ROOT / "examples/corpus"))
+        patch.setenv("RARETOKENS_MIRROR", str(ROOT / "docs/examples/corpus"))
         return built, repro(built), touched
 
 

@@ -29,10 +29,10 @@ def test_every_installed_package_is_in_the_lock_with_hashes():
     here = distributions(path=[sysconfig.get_path("purelib")])  # sys.path may also hold the packages inside setuptools
     installed = {plain(one.metadata["Name"]): one.version.partition("+")[0] for one in here}
     mine = {name: version for name, version in installed.items() if name not in ("pip", "raretokens", "setuptools")}
-    locked = pinned("requirements.lock") | pinned("requirements-uv.lock")
-    further = pinned("requirements-cublas.lock") | pinned("requirements-optional.lock")
+    locked = pinned("requirements.lock") | pinned(".ci/requirements-uv.lock")
+    further = pinned(".ci/requirements-cublas.lock") | pinned(".ci/requirements-optional.lock")
     assert mine.items() <= (locked | further).items()
-    lines = (ROOT / "requirements.in").read_text().splitlines()
+    lines = (ROOT / ".ci/requirements.in").read_text().splitlines()
     wanted = {plain(re.split(r"[\[=]", line)[0]) for line in lines if line[:1].isalpha()}
     assert len(wanted) > 40 and wanted <= locked.keys()
 
@@ -44,7 +44,7 @@ def test_torch_has_the_hashes_of_several_platforms():
 
 def test_the_environment_installs_nothing_without_a_hash():
     """Apart from torch's CPU build, whose version is that of the lock."""
-    commands = re.findall(r"pip install [^|;]*|(?<=[ (])install [^|;]*", (ROOT / "environment.sh").read_text())
+    commands = re.findall(r"pip install [^|;]*|(?<=[ (])install [^|;]*", (ROOT / ".ci/environment.sh").read_text())
     named = [command for command in commands if re.search(r"[a-z0-9]==|-r ", command)]
     assert named and all("torch" in one or "requirements.lock" in one or "--require-hashes" in one for one in named)
 
@@ -57,7 +57,7 @@ def test_actions_are_pinned_by_hash(path):
 
 
 def test_the_container_is_built_where_something_that_it_copies_changes():
-    copied = re.findall(r"^COPY (.*) \S+$", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    copied = re.findall(r"^COPY (.*) \S+$", (ROOT / ".ci/Dockerfile").read_text(), flags=re.MULTILINE)
     workflow = yaml.load((ROOT / ".github/workflows/container.yaml").read_text(), yaml.BaseLoader)
     watched = {path.removesuffix("/**") for path in workflow["on"]["pull_request"]["paths"]}
     assert copied and {name for line in copied for name in line.split()} <= watched
@@ -65,7 +65,7 @@ def test_the_container_is_built_where_something_that_it_copies_changes():
 
 def test_dvc_reads_its_lock_with_the_parser_in_c():
     """The parser in Python, which ruamel.yaml takes where it finds no other, is four times slower, in every call of dvc."""
-    assert "ruamel.yaml[oldlibyaml]" in (ROOT / "requirements.in").read_text().split()
+    assert "ruamel.yaml[oldlibyaml]" in (ROOT / ".ci/requirements.in").read_text().split()
     from ruamel.yaml import YAML
     from ruamel.yaml.parser import Parser
 

@@ -133,5 +133,5 @@ def test_rows_that_do_not_exist_are_refused(rows, given):
 
 
 def test_the_example_trains_new_tokens():
-    old, new = run_path(str(Path(__file__).parents[1] / "examples/new_tokens.py"))["main"](steps=3)
+    old, new = run_path(str(Path(__file__).parents[1] / "docs/examples/new_tokens.py"))["main"](steps=3)
     assert old == 0 and new > 0

@@ -207,7 +207,7 @@ def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
 
 def test_an_objective_of_one_s_own_is_one_file_and_one_line(built):
     """As docs/add-an-objective.md says: only that run trains, and its row is in every table of its task."""
-    shutil.copy(ROOT / "examples/centred.py", built / "src/raretokens/objectives")
+    shutil.copy(ROOT / "docs/examples/centred.py", built / "src/raretokens/objectives")
     params = built / "params.yaml"
     tree = yaml.safe_load(params.read_text())
     tree["runs"]["lm"]["centred"] = {"tokens": "lm", "model": "demo", "objective": "centred"}

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def example(name: str):
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"examples/{name}.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/examples/{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -274,7 +274,7 @@ def test_gpt2_trains_with_agg_in_the_trainer_of_transformers(tmp_path):
 
 def test_a_loop_of_one_s_own_changes_in_the_six_lines_that_the_guide_shows():
     before, after = (
-        re.search(r'^"""$\n(.*)^if __name__', (ROOT / f"examples/{name}.py").read_text(), re.DOTALL | re.MULTILINE)[1]
+        re.search(r'^"""$\n(.*)^if __name__', (ROOT / f"docs/examples/{name}.py").read_text(), re.DOTALL | re.MULTILINE)[1]
         for name in ("likelihood_loop", "plain_loop")
     )
     after = after.replace('name: str = "agg"', "").replace(

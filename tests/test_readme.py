@@ -118,7 +118,7 @@ def test_the_python_blocks_of_a_page_run_one_after_the_other(page, names):
 
 def test_every_other_python_block_of_a_guide_is_in_an_example():
     """The guides in test_guides.py are performed; blocks of other pages must be here or above."""
-    others = {"docs/add-an-objective.md": "examples/centred.py"}
+    others = {"docs/add-an-objective.md": "docs/examples/centred.py"}
     pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md") if python_blocks(f"docs/{path.name}")}
     assert pages == {"docs/train.md", *others, *(f"docs/{name}.md" for name in PAGES if python_blocks(f"docs/{name}.md"))}
     for page, example in others.items():

@@ -14,29 +14,31 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md"]
+PAGES = ["CHANGELOG.md", *(f".github/{name}.md" for name in ("CODE_OF_CONDUCT", "CONTRIBUTING", "SECURITY"))]
 
 
 def read(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def anchors(page: str) -> set[str]:
+def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as GitHub forms them."""
-    headings = re.findall(r"^#+ (.+)$", read(page), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_of_a_page_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?://)([^)#]*)(?:#([^)]*))?\)", read(page))
-    missing = [path for path, _ in links if path and not (ROOT / path).exists()]
-    missing += [f"{path}#{anchor}" for path, anchor in links if anchor and anchor not in anchors(path or page)]
+    file = ROOT / page
+    targets = [(file.parent / path if path else file, anchor) for path, anchor in links]
+    missing = [target for target, _ in targets if not target.exists()]
+    missing += [f"{target}#{anchor}" for target, anchor in targets if anchor and anchor not in anchors(target)]
     assert missing == []
 
 
 def test_contributors_are_told_tests_that_exist_and_the_linter_of_ci():
-    named = re.findall(r"tests/test_\w+\.py", read("CONTRIBUTING.md"))
+    named = re.findall(r"tests/test_\w+\.py", read(".github/CONTRIBUTING.md"))
     assert len(named) > 20 and all((ROOT / path).exists() for path in named)
     (hook,) = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"][0]["hooks"]
     assert re.search(r"^(ruff==\S+)", read("requirements.lock"), re.MULTILINE)[1] in hook["additional_dependencies"]
@@ -63,22 +65,13 @@ def test_a_committed_score_file_has_the_form_that_the_schema_describes():
         validator.validate(json.loads(file.read_text(encoding="utf-8")))
 
 
-def test_both_files_of_metadata_and_the_changelog_describe_the_same_release():
-    citation, codemeta = yaml.safe_load(read("CITATION.cff")), json.loads(read("codemeta.json"))
-    assert (codemeta["name"], codemeta["description"]) == (citation["title"], citation["abstract"])
-    assert codemeta["license"] == f"https://spdx.org/licenses/{citation['license']}"
-    assert codemeta["keywords"] == citation["keywords"]
-    assert [author["name"] for author in codemeta["author"]] == [author["name"] for author in citation["authors"]]
-    assert [(one["name"], one["datePublished"], one["url"]) for one in codemeta["referencePublication"]] == [
-        (one["title"], str(one["year"]), one["url"]) for one in citation["references"]
-    ]
-    project = tomllib.loads(read("pyproject.toml"))
+def test_all_files_of_metadata_describe_the_same_release():
+    citation, project = yaml.safe_load(read("CITATION.cff")), tomllib.loads(read("pyproject.toml"))
     assert project["project"]["license"] == citation["license"]
     assert project["project"]["keywords"] == citation["keywords"]
     fallback = project["tool"]["hatch"]["version"]["fallback-version"]
     newest = re.search(r"^## (\d+\.\d+\.\d+)", read("CHANGELOG.md"), re.MULTILINE)[1]
-    assert newest == citation["version"] == codemeta["version"] == fallback.removesuffix(".dev0")
-    assert citation.get("date-released") == codemeta.get("dateModified")
+    assert newest == citation["version"] == fallback.removesuffix(".dev0")
 
 
 def rows(path: str) -> list[list[str]]:
@@ -90,18 +83,18 @@ def numbers(cells: list[str]) -> list[float]:
 
 
 def test_the_paper_has_the_sections_the_length_and_the_references_of_its_journal():
-    body = read("paper/paper.md").split("---", 2)[2]
+    body = read("docs/paper/paper.md").split("---", 2)[2]
     sections = re.findall(r"^# (.+)$", body, re.MULTILINE)
     required = ["Summary", "Statement of need", "State of the field", "Software design", "Research impact statement"]
     assert sections[:5] == required and {"AI usage disclosure", "Acknowledgements", "References"} < set(sections)
     assert 750 <= len(re.sub(r"<!--.*?-->", "", body).split()) <= 1750
-    entries = re.findall(r"^@\w+\{(\w+),(.*?)^\}", read("paper/paper.bib"), re.MULTILINE | re.DOTALL)
+    entries = re.findall(r"^@\w+\{(\w+),(.*?)^\}", read("docs/paper/paper.bib"), re.MULTILINE | re.DOTALL)
     assert set(re.findall(r"@(\w+)", body)) == {key for key, _ in entries}
     assert all(re.search(r"^  (doi|url) = ", entry, re.MULTILINE) for _, entry in entries)
 
 
 def test_a_number_of_the_paper_is_that_of_the_report_it_names():
-    body = read("paper/paper.md")
+    body = read("docs/paper/paper.md")
     claims = {
         "perplexity of rare targets": "AGG lowers the perplexity of rare targets",
         "perplexity of all targets": "AGG keeps the perplexity of all targets",

@@ -28,10 +28,10 @@ from raretokens.pipeline.jobs import run_sheet
 
 @pytest.fixture(autouse=True)
 def scripts(monkeypatch, request):
-    monkeypatch.syspath_prepend(request.config.rootpath / "studies")
+    monkeypatch.syspath_prepend(request.config.rootpath / "docs/studies")
 
 
-@pytest.mark.parametrize("folder", ["studies", "benchmarks", "examples", "drills", "docs/_extension"])
+@pytest.mark.parametrize("folder", ["benchmarks", "docs", "tests/faults"])
 def test_scripts_import_what_exists(folder, request):
     for path in (request.config.rootpath / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -166,14 +166,14 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
 
 def test_claims_that_are_judged_again_are_those_of_three_seeds_in_the_reports(request):
     root = request.config.rootpath
-    claims, study = (read_csv(root / file) for file in ("scales/small/reports/claims.csv", "studies/few-seeds-small.csv"))
+    claims, study = (read_csv(root / file) for file in ("scales/small/reports/claims.csv", "docs/studies/few-seeds-small.csv"))
     three = claims[claims.seeds == "3"]
     of_q = three.reason.str.startswith("q is ")  # main claims that their intervals contradict, as the study sees them
     verdicts = three.verdict.mask(of_q, "contradicted")
     assert len(study) == 6  # one and two seeds of three, for each outcome of a tested claim
     for row in study.to_dict("records"):
         again = 3 * sum(verdicts == row["verdict of three"])  # three single seeds, and three pairs
-        assert int(row["judged again"]) == again, "run studies/few_seeds.py"
+        assert int(row["judged again"]) == again, "run docs/studies/few_seeds.py"
 
 
 def test_effects_where_few_targets_are_rare_are_those_of_the_committed_files(request, monkeypatch):
@@ -183,7 +183,7 @@ def test_effects_where_few_targets_are_rare_are_those_of_the_committed_files(req
     sheet = run_sheet(load())
     for name, rows in rare_share.tables(sheet).items():
         committed = (rare_share.FOLDER / f"{name}-small.csv").read_text(encoding="utf-8")
-        assert [list(row) for row in csv.reader(committed.splitlines())] == rows, "run studies/rare_share.py"
+        assert [list(row) for row in csv.reader(committed.splitlines())] == rows, "run docs/studies/rare_share.py"
     printed = read_csv(rare_share.FOLDER / "rare-share-small.csv").set_index("run")["test NLL"].astype(float)
     scores = AllScores(sheet, paths.REPORTS / "runs")["lm"]
     for run in (run for run in printed.index if scores.read(run)):  # of others, what the stage printed is known

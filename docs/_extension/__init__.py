@@ -40,7 +40,7 @@ DECLARED: dict[str, tuple[type[Section], ...]] = {  # part of docs/declarations.
 
 
 class FileLinks(SphinxTransform):
-    """Turn links to files outside docs/ into links to the repository, or to the page of the site that shows the file."""
+    """Turn links to files that are no pages into links to the repository, or to the page of the site that shows the file."""
 
     default_priority = 10
 
@@ -59,7 +59,8 @@ def _path(env: BuildEnvironment, target: str) -> PurePosixPath | None:
     for folder in (Path(env.doc2path(env.docname)).parent, ROOT):
         path = Path(os.path.normpath(folder / name))
         for file in (path, path.with_name(f"{path.name}.md")):
-            if name and file.exists() and file.is_relative_to(ROOT) and not file.is_relative_to(env.srcdir):
+            is_page = env.path2doc(str(file)) in env.found_docs
+            if name and file.exists() and file.is_relative_to(ROOT) and not is_page:
                 return PurePosixPath(file.relative_to(ROOT))
     return None
 

@@ -1,8 +1,8 @@
 """A page of docs, done as it says: its blocks are files of examples/, and each names the file that it is for.
 
-New `<path>` ([`examples/...`](...)):                 the block is that file
-Add to `<path>` ([`examples/...`](...)):              YAML whose keys join those of the file
-Change `<path>` ([`examples/...`](...)):              lines with + stand after the line above them
+New `<path>` ([`docs/examples/...`](...)):                 the block is that file
+Add to `<path>` ([`docs/examples/...`](...)):              YAML whose keys join those of the file
+Change `<path>` ([`docs/examples/...`](...)):              lines with + stand after the line above them
 """
 
 import re
