@@ -23,9 +23,9 @@ class Ceiling(NamedTuple):
     unit: str  # FLOP, bytes or numbers a second
 
 
-def ceilings(device: str, rounds: int, is_tiny: bool = False) -> Iterator[Ceiling]:
+def ceilings(device: str, rounds: int) -> Iterator[Ceiling]:
     """Yield each rate; the best round counts."""
-    edge, numbers = (64, 1 << 14) if is_tiny else (EDGE[device], NUMBERS[device])
+    edge, numbers = EDGE[device], NUMBERS[device]
     for name in (
         "float32",
         *(("tf32",) if device == "cuda" else ()),
@@ -33,14 +33,14 @@ def ceilings(device: str, rounds: int, is_tiny: bool = False) -> Iterator[Ceilin
         *(("float16",) if device == "cuda" else ()),
     ):
         yield Ceiling(f"product {name}", _product(name, edge, edge, edge, device, rounds), "FLOP/s")
-    shape = TRAINING if device == "cuda" and not is_tiny else (edge, edge // 4, edge)
+    shape = TRAINING if device == "cuda" else (edge, edge // 4, edge)
     for name in ("float32", "bfloat16"):
         yield Ceiling(
             f"product {name} {shape[0]}x{shape[1]}x{shape[2]}", _product(name, *shape, device, rounds), "FLOP/s"
         )
     rate = _product_with_gradient(*shape, device, rounds)
     yield Ceiling(f"product float32 {shape[0]}x{shape[1]}x{shape[2]} with its gradient", rate, "FLOP/s")
-    yield Ceiling("convolution float32 with its gradient", _convolution(8 if is_tiny else 64, device, rounds), "FLOP/s")
+    yield Ceiling("convolution float32 with its gradient", _convolution(64, device, rounds), "FLOP/s")
     source, other, into = (torch.rand(numbers, device=device) for _ in range(3))
     yield Ceiling("copy", 2 * 4 * numbers / _best(lambda: into.copy_(source), device, rounds), "bytes/s")
     yield Ceiling(

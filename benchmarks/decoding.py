@@ -119,7 +119,7 @@ def generated(model: MarianMTModel, sources: list[list[int]], longest: int, batc
 
 
 def compare(size: str, case: tuple, threads: list[int], batch: int, longest: int, rounds: int) -> list[dict]:
-    import ctranslate2  # card.py measures transformers alone where this is missing
+    import ctranslate2
 
     from raretokens.evaluation.ctranslate2_models import export
     from raretokens.evaluation.translate import open_translator, search

@@ -1,9 +1,5 @@
-"""What a training step is measured on: a model config of params.yaml, and random text in which types fall in frequency.
+"""What a training step is measured on: a model config of params.yaml, and random text in which types fall in frequency."""
 
-    python benchmarks/workload.py       # write workloads.json anew, from which card.py reads model configs without params.yaml
-"""
-
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +9,14 @@ import torch
 
 from raretokens.errors import UserError
 from raretokens.loss.facts import Facts
+from raretokens.models.shapes import shape_of
+from raretokens.pipeline.config import load
+from raretokens.pipeline.planning.data import text
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.config import RuleChoice, Training
+from raretokens.training.config import Training
 
 ROOT = Path(__file__).parents[1]
-RECORD = Path(__file__).with_name("workloads.json")
-RECORDED = (  # what card.py measures, and the small models of its --tiny
-    "paper/lm/gpt2m", "paper/lm/lmw6", "paper/nmt/base", "paper/nmt/big", "paper/recurrent/awd-wt2",
-    "demo/lm/demo", "demo/nmt/base", "demo/recurrent/awd",
-)  # fmt: skip
 STEEPNESS = 16  # of the fall: an exponent
 MEAN_LENGTH = 28  # of a sentence of translation, in subword tokens, as in WMT14 En-De
 
@@ -38,10 +32,6 @@ class Workload:
     @classmethod
     def named(cls, name: str, tokens: int | None = None, precision: str | None = None) -> "Workload":
         """SCALE/TASK/SIZE, such as paper/lm/gpt2m; tokens: of an update, where not as many as params.yaml says."""
-        from raretokens.models.shapes import shape_of
-        from raretokens.pipeline.config import load
-        from raretokens.pipeline.planning.data import text
-
         try:
             scale, task, size = name.split("/")
             path = ROOT / "params.yaml" if scale == "demo" else ROOT / "scales" / scale / "params.yaml"
@@ -53,18 +43,6 @@ class Workload:
         training = _adapted(declared.training(parameters.task(task).training), **asked)
         rows = text(parameters, _tokens(parameters, task, size), path.parent / "data/tokens").rows
         return cls(task, declared.architecture, shape_of(declared.architecture, declared.shape, name), rows, training)
-
-    @classmethod
-    def recorded(cls, name: str, tokens: int | None = None, precision: str | None = None) -> "Workload":
-        """The same from workloads.json, which needs neither params.yaml nor the packages that check it."""
-        values = json.loads(RECORD.read_text(encoding="utf-8"))[name]
-        training = values.pop("training")
-        recorded = Training(**training | {"rule": RuleChoice(**training["rule"])})
-        return cls(**values, training=_adapted(recorded, tokens_per_step=tokens, precision=precision))
-
-    def record(self) -> dict[str, Any]:
-        """What `recorded` reads."""
-        return {**vars(self), "training": self.training.model_dump(mode="json")}
 
     def ids(self, count: int, seed: int = 0) -> np.ndarray:
         """count ids (int64), none of them a marker."""
@@ -108,8 +86,3 @@ def _tokens(parameters: Any, task: str, size: str) -> str:
     """The token files that runs of the size are trained on; where there is no such run, the first of the task."""
     runs = [line.tokens for line in parameters.lines(task).values() if line.model == size]
     return (runs or [name for name in parameters.tokens if parameters.corpus_of(name).task == task])[0]
-
-
-if __name__ == "__main__":
-    made = {name: Workload.named(name).record() for name in RECORDED}
-    RECORD.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")

@@ -138,21 +138,21 @@ def test_sentences_are_short_with_some_long_ones(tmp_path):
 def test_a_profile_counts_the_kernels_of_a_gpu_and_not_the_operators_that_start_them():
     from types import SimpleNamespace
 
-    import card_parts
+    import card
     from torch.autograd import DeviceType
 
     kernel = SimpleNamespace(device_type=DeviceType.CUDA, is_user_annotation=False)
     operator = SimpleNamespace(device_type=DeviceType.CPU, is_user_annotation=False)
     region = SimpleNamespace(device_type=DeviceType.CUDA, is_user_annotation=True)
-    assert [card_parts.is_kernel(event) for event in (kernel, operator, region)] == [True, False, False]
+    assert [card.is_kernel(event) for event in (kernel, operator, region)] == [True, False, False]
 
 
 def test_a_row_of_a_gpu_names_a_loss_whose_compiler_failed(monkeypatch):
-    import card_parts
+    import card
 
-    assert card_parts.with_loss("bfloat16") == "bfloat16"
-    monkeypatch.setattr(card_parts.chunks, "FUSED", False)
-    assert card_parts.with_loss("bfloat16") == "bfloat16; the loss without its compiled function"
+    assert card.with_loss("bfloat16") == "bfloat16"
+    monkeypatch.setattr(card.chunks, "FUSED", False)
+    assert card.with_loss("bfloat16") == "bfloat16; the loss without its compiled function"
 
 
 @pytest.mark.parametrize("case", ["paper/lm/gpt2m agg", "small/nmt/base-1k-mle-4 alone"])
