@@ -18,7 +18,7 @@ import yaml
 from safetensors.torch import save_file
 
 from raretokens.errors import UserError
-from raretokens.pipeline import adopt, renames, trials
+from raretokens.pipeline import adopt, trials
 from raretokens.pipeline.adopt import Adoption
 from raretokens.pipeline.lock_file import Stage, md5, md5_of, read_stages
 from raretokens.pipeline.short_training import Version
@@ -259,7 +259,7 @@ def test_a_merge_conflict_in_trained_csv_leaves_dvc_lock_as_it_was(scale, line):
     header = "task,run,hours,machine,peak_gb,revision,adopted,weights\n"
     put("trained.csv", line.format(header))
     before = Path("dvc.lock").read_bytes()
-    for change in (Adoption("HEAD", 1, Path()).adopt, lambda: adopt.write(read_stages(Path("dvc.lock"), jobs()), {})):
+    for change in (Adoption("HEAD", 1, Path()).adopt, lambda: adopt.write(read_stages(Path("dvc.lock"), jobs()))):
         with pytest.raises(UserError, match=r"^trained\.csv: not a table"):
             change()
     assert Path("dvc.lock").read_bytes() == before and not Path("trainings.txt").exists()
@@ -330,20 +330,6 @@ def test_old_trials_that_fail_are_told_and_left_worktrees_removed(scale):
     other_tokens()
     assert not Adoption("HEAD", 1, Path()).keep_old()
     assert not left.exists() and not [*Path(".git").glob("worktrees/*")]
-
-
-def test_a_report_that_was_committed_under_present_names_is_adopted(scale, monkeypatch):
-    """Its former content is that of the revision. dvc.lock gets the md5 of the present content."""
-    monkeypatch.setattr(renames, "COLUMNS", {"loss": "nll"})
-    edit('"loss"', '"nll"', SCORE)
-    report = Path("reports/runs/lm/mle.json")
-    put(report, '{"nll": 1.5}\n')
-    assert Adoption("HEAD", 1, Path()).adopt()
-    (out,) = yaml.safe_load(Path("dvc.lock").read_text())["stages"]["score-lm@mle"]["outs"]
-    assert out["md5"] == md5_of(report)
-    git("checkout", "dvc.lock")
-    put(report, '{"nll": 1.6}\n')
-    assert not Adoption("HEAD", 1, Path()).adopt()
 
 
 def scored(**metrics: float) -> str:

@@ -7,7 +7,6 @@ from pathlib import PurePath
 from typing import Any
 
 from raretokens.evaluation.score_files import signature_of
-from raretokens.pipeline import renames
 
 
 def added_metrics(name: str, old: bytes, new: bytes) -> set[str] | None:
@@ -18,8 +17,8 @@ def added_metrics(name: str, old: bytes, new: bytes) -> set[str] | None:
     """
     try:
         if PurePath(name).suffix == ".json":
-            return _added_to_tree(*renames.trees(old, new))
-        return _added_to_table(renames.present(name, old).decode(), new.decode())
+            return _added_to_tree(_parsed(old), _parsed(new))
+        return _added_to_table(old.decode(), new.decode())
     except (ValueError, KeyError, IndexError, TypeError):  # no score file, or no table
         return None
 
@@ -27,6 +26,11 @@ def added_metrics(name: str, old: bytes, new: bytes) -> set[str] | None:
 def without_covered(names: set[str]) -> list[str]:
     """Return the names in order, without `metric.group` where `metric` is among them."""
     return sorted(name for name in names if not any(name.startswith(f"{other}.") for other in names))
+
+
+def _parsed(text: bytes) -> Any:
+    """Parse JSON with floats as ("float", digits), so that their digits are compared and a string differs from a number."""
+    return json.loads(text, parse_float=lambda digits: ("float", digits))
 
 
 def _added_to_tree(old: dict, new: dict) -> set[str] | None:

@@ -2,8 +2,8 @@
 
 A stage of dvc.lock is a candidate if its job differs from the present job only in the code. The old and the new code both train
 each distinct candidate run for a few steps. Data stages run again on this scale, and stages that use a trained model run again on
-the demo (trials.py). The present jobs are written into dvc.lock only if all outputs are byte-identical after known renames
-(renames.py). Files of score stages may have further metrics (added_metrics.py).
+the demo (trials.py). The present jobs are written into dvc.lock only if all outputs are byte-identical. Files of score stages
+may have further metrics (added_metrics.py).
 """
 
 import json
@@ -26,12 +26,11 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import atomic_write
 from raretokens.paths import LOCK
-from raretokens.pipeline import context, renames, trained
+from raretokens.pipeline import context, trained
 from raretokens.pipeline.added_metrics import without_covered
 from raretokens.pipeline.lock_file import Stage, md5, present_jobs, read_stages
 from raretokens.pipeline.short_training import Version
 from raretokens.pipeline.trials import CACHE, Replay, Trial, Trials
-from raretokens.report.revision import Revision
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
 NEW_PROCESS = """
@@ -77,10 +76,10 @@ class Adoption:
             if not candidates:
                 print(f"every stage of {LOCK} has the job that this code and these parameters make")
                 return True
-            outs, refused, added = {}, [], set()
+            refused, added = [], set()
             for stage in candidates:
                 try:
-                    outs |= self._checked(stage)
+                    self._check(stage)
                 except UserError as error:
                     refused.append(f"{stage.name}: {error}")
             if not refused:
@@ -91,7 +90,7 @@ class Adoption:
             print(f"{len(refused)} stages refused: {LOCK} is as it was")
             return False
         check_unchanged(candidates)
-        write(candidates, outs)
+        write(candidates)
         print(f"{len(candidates)} stages adopted")
         if added:
             print(f"added metrics, which score files made before lack: {', '.join(without_covered(added))}")
@@ -102,13 +101,16 @@ class Adoption:
         old.run(["1", "jobs"], folder)
         return read_stages(LOCK, present_jobs(), folder)
 
-    def _checked(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Check what a stage can be refused for before any comparison, and return the result of migrated()."""
+    def _check(self, stage: Stage) -> None:
+        """Raise UserError if a stage is refused before any comparison."""
         if not stage.is_former():
             raise UserError(f"{self.revision} makes another job than that in {LOCK}; allowed: the revision that ran it")
         if changed := stage.changed():
             raise UserError(f"its parameters differ: {changed}")
-        return migrated(stage, self.revision)
+        for out, recorded in stage.outs.items():
+            file = Path(out)
+            if file.is_relative_to(paths.REPORTS) and not (file.is_file() and md5(file.read_bytes()) == recorded):
+                raise UserError(f"{file}: not what {LOCK} says; dvc repro or git restore makes it so")
 
     def _train(self, old: Version, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Compare the training of candidate runs, and return one refusal for each stage that differs."""
@@ -174,59 +176,18 @@ def check_unchanged(candidates: list[Stage]) -> None:
         raise UserError(f"code, parameters or {LOCK} changed during the comparison: {', '.join(changed[:3])}; start again")
 
 
-def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
-    """Find committed outputs of a stage that differ from dvc.lock only by renamed keys or columns.
-
-    Returns:
-        Former path -> md5 and size that dvc.lock must record for it.
-
-    Raises:
-        UserError: the content of an output differs from dvc.lock in another way.
-    """
-    found = {}
-    for out, recorded in stage.outs.items():
-        file = Path(renames.path(out))
-        if not file.is_relative_to(paths.REPORTS):
-            continue
-        content = file.read_bytes() if file.is_file() else b""
-        if md5(content) != recorded:
-            then = Revision(revision).read(out) or b""
-            if md5(then) != recorded or not renames.same_content(out, then, content):
-                raise UserError(f"{file}: not what {LOCK} says; dvc repro or git restore makes it so")
-            found[out] = {"md5": md5(content), "size": len(content)}
-    return found
-
-
-def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
-    """Write the present jobs of stages into dvc.lock, and before that the adopting revision into trained.csv.
-
-    Args:
-        outs: results of migrated() for all stages together.
-    """
+def write(adopted: list[Stage]) -> None:
+    """Write the present jobs of stages into dvc.lock, and before that the adopting revision into trained.csv."""
     from dvc.utils.serialize import modify_yaml
 
-    by_name = {stage.name: stage for stage in adopted}
     with atomic_write(LOCK) as part:
         shutil.copy(LOCK, part)
         with modify_yaml(part) as tree:
-            for name, entry in tree["stages"].items():
-                if name in by_name:
-                    _rewrite(entry, by_name[name], outs)
-            if renames.STAGES:
-                entries = {renames.stage(name): entry for name, entry in tree["stages"].items()}
-                tree["stages"].clear()
-                tree["stages"].update(entries)
-        runs = {tuple(stage.new_arguments[2:]) for stage in adopted if stage.is_training}
+            for stage in adopted:
+                (job,) = (dep for dep in tree["stages"][stage.name]["deps"] if dep["path"] == stage.job)
+                job.update(md5=md5(stage.new), size=len(stage.new))
+        runs = {tuple(stage.arguments[2:]) for stage in adopted if stage.is_training}
         trained.adopt(runs, context.revision() or "", part)
-
-
-def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]]) -> None:
-    entry["cmd"] = stage.new_command
-    job = {"md5": md5(stage.new), "size": len(stage.new)}
-    for part, changed in ((entry["deps"], {stage.job: job}), (entry["outs"], outs)):
-        for one in part:
-            one.update(changed.get(one["path"], {}), path=renames.path(one["path"]))
-        part.sort(key=lambda one: one["path"])  # the order in which DVC writes them
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raretokens import paths
-from raretokens.pipeline import renames
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import job_files
@@ -34,7 +33,7 @@ class Stage:
 
     @property
     def kind(self) -> str:
-        return renames.stage(self.name).partition("@")[0].removesuffix("-continued")
+        return self.name.partition("@")[0].removesuffix("-continued")
 
     @property
     def is_training(self) -> bool:
@@ -42,25 +41,12 @@ class Stage:
 
     @property
     def arguments(self) -> list[str]:
-        """Words of the former command after stages/run: threads, stage, and arguments of the stage."""
+        """Words of the command after stages/run: threads, stage, and arguments of the stage."""
         return shlex.split(self.command)[1:]
 
-    @property
-    def new_arguments(self) -> list[str]:
-        return shlex.split(self.new_command)[1:]
-
-    @property
-    def new_job(self) -> str:
-        return renames.path(self.job)
-
-    @property
-    def new_command(self) -> str:
-        return renames.command(self.command)
-
     def is_current(self) -> bool:
-        """Return whether dvc.lock records the job that the present code writes, under present names."""
-        present = (renames.stage(self.name), self.new_job, self.new_command)
-        return present == (self.name, self.job, self.command) and self.new is not None and md5(self.new) == self.md5
+        """Return whether dvc.lock records the job that the present code writes."""
+        return self.new is not None and md5(self.new) == self.md5
 
     def is_former(self) -> bool:
         """Return whether dvc.lock records the job that the former code writes."""
@@ -68,18 +54,12 @@ class Stage:
 
     def changed(self) -> str | None:
         """Describe the first parameter that differs between the former and the present job; None if none differs."""
-        old, new = renames.job(json.loads(self.old)["job"]), json.loads(self.new or b"{}")["job"]
-        return next(_changes(renames.without_hashes(old), renames.without_hashes(new)), None)
+        return next(_changes(json.loads(self.old)["job"], json.loads(self.new or b"{}")["job"]), None)
 
     def recipe(self, job: dict[str, Any]) -> str:
-        """Return kind and parameters without name, seed and hash, for stages whose runs differ in these alone.
-
-        job: parameters under former names.
-        """
-        left = {known for name in ("name", "seed") for known in renames.former(name)}
-        runs = {part: job[part] for part in renames.former("run") & job.keys()}
-        runs = {part: {name: value for name, value in run.items() if name not in left} for part, run in runs.items()}
-        return self.kind + json.dumps({**job, **runs, **dict.fromkeys(renames.HASHES)}, sort_keys=True)
+        """Return kind and parameters without name, seed and hash, for stages whose runs differ in these alone."""
+        run = {name: value for name, value in job.get("run", {}).items() if name not in ("name", "seed")}
+        return self.kind + json.dumps({**job, "run": run, "parameters_hash": None}, sort_keys=True)
 
 
 def _changes(old: Any, new: Any, prefix: str = "") -> Iterator[str]:
@@ -105,10 +85,10 @@ def read_stages(lock: Path, now: Mapping[str, bytes], then: Path | None = None) 
     found = []
     for name, stage in read_yaml(lock)["stages"].items():
         deps = {dep["path"]: dep["md5"] for dep in stage.get("deps", [])}
-        if job := next((path for path in deps if Path(renames.path(path)).is_relative_to(paths.JOBS)), None):
+        if job := next((path for path in deps if Path(path).is_relative_to(paths.JOBS)), None):
             recorded, outs = deps.pop(job), {out["path"]: out["md5"] for out in stage.get("outs", [])}
             old = (then / job).read_bytes() if then and (then / job).is_file() else b""
-            found.append(Stage(name, stage["cmd"], job, recorded, deps, outs, old, now.get(renames.path(job))))
+            found.append(Stage(name, stage["cmd"], job, recorded, deps, outs, old, now.get(job)))
     return found
 
 

@@ -24,7 +24,6 @@ from safetensors.torch import load_file
 from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
-from raretokens.pipeline import renames
 
 STEPS = (20, 8, 4)  # steps of a trial; the next smaller number is tried if a step takes longer than SLOW
 SLOW = 10.0  # CPU seconds per step
@@ -32,7 +31,6 @@ VALIDATION_TOKENS = {"classify": 65536}  # task -> tokens; more than FEWEST, sin
 FEWEST = 2048  # validation tokens of all other tasks
 LATE = ("until", "start")  # options of objectives that are numbers of steps
 FORMAT = 1  # version of the kept outcome of a trial
-SAVE_EVERY = "save_updates"  # key of machine.yaml
 POLL = 0.01  # seconds
 STATE = "state after step"  # prefix of the name of a saved state in an outcome
 OUTPUT = "output.txt"
@@ -75,35 +73,23 @@ def last_line(output: Path) -> str:
 
 
 def shortened(job: dict[str, Any], steps: int) -> dict[str, Any]:
-    """Shorten the parameters of a training to `steps` steps that still exercise every save, schedule and option.
-
-    job: parameters under present or former names, which are kept.
-    """
+    """Shorten the parameters of a training to `steps` steps that still exercise every save, schedule and option."""
     job = json.loads(json.dumps(job))
-    training, run = _part(job, "training"), _part(job, "run")
+    training, run = job.get("training", {}), job.get("run", {})
     few = {"steps": steps, "warmup": steps // 2, "validate_every": steps // 4, "snapshot_every": steps // 3}
-    task = next(run[known] for known in renames.former("task") if known in run)
-    few["validation_tokens"] = VALIDATION_TOKENS.get(task, FEWEST)
-    for name, value in few.items():
-        for known in renames.former(name) & training.keys():  # an earlier version may lack a key
-            training[known] = value
+    few["validation_tokens"] = VALIDATION_TOKENS.get(run["task"], FEWEST)
+    training |= {name: few[name] for name in few.keys() & training.keys()}  # an earlier version may lack a key
     _at_most(training, "stop_window", 2)
     _at_most(training, "keep", 2)
-    _at_most(_part(training, "rule"), "window", 1)
+    _at_most(training.get("rule", {}), "window", 1)
     for name in LATE:
-        _at_most(_part(run, "options"), name, steps // 2)
+        _at_most(run.get("options", {}), name, steps // 2)
     return job
 
 
-def _part(tree: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a section of a job under its present name or a former name; empty if there is none."""
-    return next((tree[known] for known in renames.former(name) if known in tree), {})
-
-
 def _at_most(tree: dict[str, Any], name: str, value: int) -> None:
-    for known in renames.former(name) & tree.keys():
-        if isinstance(tree[known], int):
-            tree[known] = min(tree[known], value)
+    if isinstance(tree.get(name), int):
+        tree[name] = min(tree[name], value)
 
 
 @dataclass
@@ -111,23 +97,16 @@ class TrialRun:
     """Run of a trial by one version of the code, in a separate folder with the layout of a scale."""
 
     version: Version
-    is_old: bool  # the version is the former code
-    # As this version names them:
     command: list[str]  # threads, train, task, name
     folder: Path
     job: dict[str, Any]  # content of the job file, not shortened
     path: str  # of the job file, below the folder
     links: dict[str, Path]  # path of a link below the folder -> its target
 
-    def locate(self, present: Path) -> Path:
-        """Return the path that this version of the code uses for a file or folder."""
-        return self.folder / (renames.former_path(str(present)) if self.is_old else present)
-
     def prepare(self, steps: int) -> None:
         job = {**self.job, "job": shortened(self.job["job"], steps)}
         write_text(self.folder / self.path, json.dumps(job, indent=1, ensure_ascii=False) + "\n")
-        key = renames.former_key(SAVE_EVERY) if self.is_old else SAVE_EVERY
-        write_text(self.locate(paths.MACHINE), yaml.safe_dump({key: saved_every(steps)}))
+        write_text(self.folder / paths.MACHINE, yaml.safe_dump({"save_updates": saved_every(steps)}))
         for path, target in self.links.items():
             link = self.folder / path
             link.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +142,7 @@ class TrialRun:
     def _set_states_aside(self) -> None:
         """Create a hard link to every saved state, because the run removes its states at the end."""
         with suppress(FileNotFoundError):  # the run may remove the folder meanwhile
-            for state in self.locate(paths.STATES).glob("*/state-*-*.pt"):
+            for state in (self.folder / paths.STATES).glob("*/state-*-*.pt"):
                 kept = self.folder / "states" / f"{int(state.name.split('-')[1])}.pt"
                 kept.parent.mkdir(exist_ok=True)
                 with suppress(FileExistsError):
@@ -184,9 +163,9 @@ class TrialRun:
         if len(found) < 2:
             raise UserError(f"{self.folder}: only {', '.join(found) or 'no state'} was seen; start again")
         for name in ("model.safetensors", "snapshots.safetensors"):
-            found[name] = _read(_tensors, self.locate(trained / name))
+            found[name] = _read(_tensors, self.folder / trained / name)
         for name in ("training.json", "log.tsv"):
-            found[name] = _read(lambda file: file.read_bytes().decode(), self.locate(trained / name))
+            found[name] = _read(lambda file: file.read_bytes().decode(), self.folder / trained / name)
         return found
 
 
@@ -213,7 +192,7 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
         if name not in new:
             continue
         if isinstance(value, str):
-            if not renames.same_content(name, value.encode(), new[name].encode()):
+            if value != new[name]:
                 return f"{name}: {_first_line(value, new[name])}"
             continue
         for key in [*value, *new[name]]:

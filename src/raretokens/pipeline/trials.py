@@ -18,7 +18,7 @@ from typing import Any
 from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
-from raretokens.pipeline import renames, short_training
+from raretokens.pipeline import short_training
 from raretokens.pipeline.added_metrics import added_metrics
 from raretokens.pipeline.context import root
 from raretokens.pipeline.lock_file import Stage, files_of, md5, md5_of
@@ -88,7 +88,7 @@ class Trials:
         stage, parent = trial.stage, _run_in(trial.stage.deps)
         links = {}
         for path in stage.deps:
-            target = Path(renames.path(path))
+            target = Path(path)
             if path == parent:
                 self.old_outcome(trial.parent)
                 target = self._folder(trial.parent) / _run_in(trial.parent.stage.outs)
@@ -96,12 +96,11 @@ class Trials:
                 raise UserError(f"{target}: missing, and {stage.name} reads it; dvc repro -s makes it")
             elif self.md5_of(target) != stage.deps[path]:
                 raise UserError(f"{target}: not what dvc.lock says that {stage.name} read; dvc repro -s makes it")
-            links[path if is_old else renames.path(path)] = target
+            links[path] = target
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        if is_old:
-            return TrialRun(self.old, True, stage.arguments, folder, json.loads(stage.old), stage.job, links)
-        return TrialRun(PRESENT, False, stage.new_arguments, folder, json.loads(stage.new), stage.new_job, links)
+        version, job = (self.old, stage.old) if is_old else (PRESENT, stage.new)
+        return TrialRun(version, stage.arguments, folder, json.loads(job), stage.job, links)
 
     def _train_old(self, trial: Trial) -> dict[str, Any]:
         began = time.monotonic()
@@ -114,7 +113,7 @@ class Trials:
         outcome = run.outcome(steps)
         shutil.rmtree(run.folder / "states")
         if not any(other.parent is trial for other in self.all):
-            shutil.rmtree(run.locate(paths.RUNS))
+            shutil.rmtree(run.folder / paths.RUNS)
         return {"steps": steps, "seconds": round(time.monotonic() - began, 1), "outcome": outcome}
 
     def difference(self, trial: Trial) -> str | None:
@@ -153,7 +152,7 @@ class Replay:
         shutil.rmtree(self.folder, ignore_errors=True)
         for stage in self.stages:
             if stage.new is not None:
-                write_text(self.folder / stage.new_job, stage.new.decode())
+                write_text(self.folder / stage.job, stage.new.decode())
 
     def difference(self, stage: Stage) -> str | None:
         """Run a stage after the stages that write its inputs. Return how its outputs differ, or None if they are equal."""
@@ -162,7 +161,7 @@ class Replay:
                 try:
                     for path in stage.deps:
                         self._provide(path)
-                    PRESENT.run(stage.new_arguments, self.folder, f"{stage.name}.txt")
+                    PRESENT.run(stage.arguments, self.folder, f"{stage.name}.txt")
                     differences = (why for out in stage.outs.items() for why in self._compare(stage, *out))
                     self.found[stage.name] = next(differences, None)
                 except UserError as error:
@@ -183,29 +182,20 @@ class Replay:
                     else:
                         self._link(out)
         is_output = Path(path).is_relative_to(paths.DATA)  # others are files of this repository
-        if is_output and not (self.folder / renames.path(path)).exists():
+        if is_output and not (self.folder / path).exists():
             raise UserError(f"{self.source / path}: not there, or not written by the code of {self.revision}")
 
     def _link(self, out: str) -> None:
-        """Link to an output of the former code. In a run, files whose columns or keys were renamed are translated copies."""
-        target, link = (self.source / out).absolute(), self.folder / renames.path(out)
-        with self.linking:  # stages of other threads may read the same output, and need all of its files
-            if not target.exists() or link.exists():
-                return
-            link.parent.mkdir(parents=True, exist_ok=True)
-            if not (target.is_dir() and renames.COLUMNS and Path(out).is_relative_to(paths.RUNS)):
+        """Link to an output of the former code."""
+        target, link = (self.source / out).absolute(), self.folder / out
+        with self.linking:  # stages of other threads may read the same output
+            if target.exists() and not link.exists():
+                link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(target)
-                return
-            link.mkdir()
-            for file in target.iterdir():
-                if file.suffix in (".tsv", ".json"):
-                    (link / file.name).write_bytes(renames.present(file.name, file.read_bytes()))
-                else:
-                    (link / file.name).symlink_to(file)
 
     def _is_same(self, stage: Stage, name: str, old: bytes, new: bytes) -> bool:
         """Return whether a file has the former content. Files of a score stage may have further metrics, which are kept."""
-        if renames.same_content(name, old, new):
+        if old == new:
             return True
         added = added_metrics(name, old, new) if stage.kind.startswith("score-") else None
         self.added |= added or set()
@@ -213,27 +203,26 @@ class Replay:
 
     def _compare(self, stage: Stage, path: str, recorded: str) -> Iterator[str]:
         """Yield how an output differs from the md5 in dvc.lock."""
-        new, old = self.folder / renames.path(path), self.source / path
+        new, old = self.folder / path, self.source / path
         if not new.exists():
             yield f"{path}: the new code does not write it"
         elif md5_of(new) == recorded:
             return
-        elif not old.exists() or md5_of(old) != recorded:  # as a report that is committed anew under present names
+        elif not old.exists() or md5_of(old) != recorded:  # as a report that was changed since
             then = Revision(self.revision, self.source).read(path) or b""
             if md5(then) != recorded:
                 yield f"{path}: not the md5 in dvc.lock, {recorded}"
             elif not self._is_same(stage, path, then, new.read_bytes()):
                 yield path
         else:
-            names = {file: renames.path(str(Path(path) / file)) for file in files_of(old)}
-            for file, name in names.items():
-                made = self.folder / name
-                if not (made.is_file() and self._is_same(stage, name, (old / file).read_bytes(), made.read_bytes())):
-                    yield f"{Path(path) / file}"
-            written = {str(Path(renames.path(path)) / file) for file in files_of(new)}
-            yield from (f"{file}: only the new code writes it" for file in sorted(written - {*names.values()}))
+            names = files_of(old)
+            for name in names:
+                made, file = new / name, str(Path(path) / name)
+                if not (made.is_file() and self._is_same(stage, file, (old / name).read_bytes(), made.read_bytes())):
+                    yield file
+            yield from (f"{Path(path) / name}: only the new code writes it" for name in sorted({*files_of(new)} - {*names}))
 
 
 def _run_in(listed: Iterable[str]) -> str | None:
     """Return the path of a trained run among the dependencies or outputs of a stage, or None."""
-    return next((path for path in listed if Path(renames.path(path)).is_relative_to(paths.RUNS)), None)
+    return next((path for path in listed if Path(path).is_relative_to(paths.RUNS)), None)
