@@ -1,11 +1,8 @@
-"""Odd texts of one's own: does each come through as docs/own-corpus.md says, or is it refused in one line that names its file?
+"""Odd custom texts: is each read as docs/own-corpus.md says, or refused in one line that names its file?
 
-    python tests/faults/corpora.py [--rounds 100] [--seed 0]
-
-Files of a small text, or of pairs, are bent by chance: bytes that are no UTF-8, marks, control characters and odd blanks, other
-line ends, empty and endless lines and words, what looks like a special row, a side with a line more. They are taken, prepared
-and split as the stages do it, into subword tokens or words, and read back from the token files. Rows are kept in
-tests/faults/faults.csv.
+Files of a small text, or of pairs, are changed at random: bytes that are not UTF-8, byte-order marks, control characters and
+odd blanks, other line ends, empty and endless lines and words, text that looks like a special row, a side with one more line.
+They are taken, prepared and split as the stages do it, into subword tokens or words, and read back from the token files.
 """
 
 import random
@@ -13,10 +10,9 @@ import re
 import shutil
 import tempfile
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
-from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally, parser
+from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally
 
 from raretokens.corpora import own
 from raretokens.corpora.registry import prepare
@@ -189,25 +185,13 @@ def trial(folder: Path, kind: str, vocabulary: str) -> tuple[str, str]:
     return CORRECT, ""
 
 
-def corpora(tally: Tally, rounds: int, attempt: Callable[[Path, str, str], tuple[str, str]] = trial) -> None:
+def corpora(tally: Tally, rounds: int) -> None:
     for number in range(rounds):
         kind, vocabulary = ("text", "bitext")[number % 2], tuple(VOCABULARIES)[number % 3]
         folder = Path(tempfile.mkdtemp())
         try:
-            tally.add(*attempt(folder, kind, vocabulary))
+            tally.add(*trial(folder, kind, vocabulary))
         except Exception:
             tally.add(TRACEBACK, f"{kind}, {vocabulary}: {traceback.format_exc(limit=-3)[:1500]}")
         finally:
             shutil.rmtree(folder)
-
-
-def main() -> None:
-    arguments = parser(__doc__, 100).parse_args()
-    random.seed(arguments.seed)
-    tally = Tally("texts")
-    corpora(tally, arguments.rounds)
-    tally.keep()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,14 +1,12 @@
-"""A training that is killed, whose disk fills, whose files are damaged: does a rerun end with the same bytes?
+"""A training that is killed, whose disk fills, or whose files are damaged: does a rerun end with the same bytes?
 
-    python tests/faults/training.py [--only kills,operations,disk,small-disk,damage] [--rounds 50] [--seed 0]
+* kills: the process is killed at a random moment, and again on its way to the end
+* operations: the process is killed at each opening, renaming and removal of a file, one after the other
+* disk: the system reports a full disk at each of these operations
+* small-disk: the training runs on a disk of each of many sizes (of memory; needs root, or `unshare -rm`)
+* damage: the process is killed, and a file of its state is cut, emptied, removed, or has a bit turned
 
-* kills: the process is killed at a moment of chance, and again on its way to the end
-* operations: it is killed at each opening, renaming and removal of a file, one after the other
-* disk: at each of them the system says that no space is left
-* small-disk: it trains on a disk of each of many sizes (of memory; needs Linux with user namespaces, or root)
-* damage: it is killed, and a file of its state is cut, emptied, removed, or has a bit turned
-
-Each trial is the real loop on 40 types, in a process of its own. Rows are kept in tests/faults/faults.csv. Linux only.
+Each trial is the real loop on 40 types, in a process of its own.
 """
 
 import contextlib
@@ -26,13 +24,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally, parser, use_tests
+from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally
+from tiny.trainer import trainer, write_tokens
 
-use_tests()
-from tiny.trainer import trainer, write_tokens  # noqa: E402 - from the tests
-
-from raretokens.errors import exit_on_error  # noqa: E402
-from raretokens.training.run import to_the_end  # noqa: E402
+from raretokens.errors import exit_on_error
+from raretokens.training.run import to_the_end
 
 OPTIONS = {"steps": 8, "validate_every": 2, "snapshot_every": 2, "save_updates": 2, "keep": 2}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -150,6 +146,8 @@ def disk(tally: Tally, expected: dict[str, bytes], rounds: int) -> None:
 
 def small_disk(tally: Tally, expected: dict[str, bytes], rounds: int) -> None:
     """A ballast leaves so many KB of a disk of memory; then it goes, as when a person makes room."""
+    if os.getuid():
+        raise SystemExit("training small-disk mounts a disk: call this as root, or after `unshare -rm`")
     for number in range(rounds):
         with world() as folder:
             command = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)]
@@ -202,27 +200,24 @@ def damage(tally: Tally, expected: dict[str, bytes], rounds: int) -> None:
                 judge(tally, folder, "", expected, f"round {number}: {path.name}")
 
 
-DRILLS = {"kills": kills, "operations": operations, "disk": disk, "small-disk": small_disk, "damage": damage}
+def _undisturbed(test: Callable[[Tally, dict[str, bytes], int], None]) -> Callable[[Tally, int], None]:
+    """Return a test that first trains without a fault, whose outputs the trials must equal."""
+
+    def run(tally: Tally, rounds: int) -> None:
+        torch.set_num_threads(1)
+        with world() as folder:
+            code, said = train(folder)
+            if code:
+                raise SystemExit(f"the run fails by itself: {said}")
+            expected = outputs(folder)
+        test(tally, expected, rounds)
+
+    return run
 
 
-def main() -> None:
-    options = parser(__doc__, 50)
-    options.add_argument("--only", default=",".join(DRILLS))
-    arguments = options.parse_args()
-    if os.getuid() and "small-disk" in arguments.only:  # mounting is for root, of a namespace at least
-        os.execvp("unshare", ["unshare", "-rm", sys.executable, *sys.argv])
-    random.seed(arguments.seed)
-    torch.set_num_threads(1)
-    with world() as folder:
-        code, said = train(folder)
-        if code:
-            raise SystemExit(f"the run fails by itself: {said}")
-        expected = outputs(folder)
-    for name in arguments.only.split(","):
-        tally = Tally(f"training: {name}")
-        DRILLS[name](tally, expected, arguments.rounds)
-        tally.keep()
-
-
-if __name__ == "__main__":
-    main()
+TESTS = {
+    name: _undisturbed(test)
+    for name, test in {
+        "kills": kills, "operations": operations, "disk": disk, "small-disk": small_disk, "damage": damage
+    }.items()
+}  # fmt: skip

@@ -1,11 +1,9 @@
-"""Downloads from servers that fail: does a file arrive whole, or one line say why not?
+"""Downloads from servers that fail: does a file arrive whole, or does one line say why not?
 
-    python tests/faults/weather.py [--rounds 200] [--seed 0]
-
-Each trial fetches a source from two addresses, each of which bends its answers by chance: cut, wrong, longer or shorter content,
-ranges ignored or refused, errors, silence after a beginning, a length that lies, a connection that is reset. Some of it is there
-already: the beginning of the file, or of another. After at most three calls from a server that has recovered the file must be
-the right one. Nothing leaves this machine. The row is kept in tests/faults/faults.csv.
+Each trial fetches a source from two addresses, each of which changes its answers at random: cut, wrong, longer or shorter
+content, ranges ignored or refused, errors, silence after a beginning, a length that lies, a connection that is reset. A part
+of the file, or of another one, may exist already. After at most three calls from a server that has recovered the file must
+be the right one. Nothing leaves this machine.
 """
 
 import contextlib
@@ -22,49 +20,38 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import yaml
-from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally, parser
+from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally
 
 from raretokens.corpora.download import fetch
 from raretokens.errors import UserError
 
 DATA = random.Random(1).randbytes(60_000)
-MOODS = (
-    "right",
-    "cut",
-    "wrong",
-    "long",
-    "short",
-    "no-range",
-    "416",
-    "404",
-    "500",
-    "reset",
-    "lying-length",
-    "range-of-other",
-)
+ANSWERS = (
+    "right", "cut", "wrong", "long", "short", "no-range", "416", "404", "500", "reset", "lying-length", "range-of-other",
+)  # fmt: skip
 
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        mood = self.server.mood if self.server.mood == "right" else random.choice(MOODS)
-        body = {"wrong": DATA[::-1], "long": DATA + b"more", "short": DATA[:40_000]}.get(mood, DATA)
-        if mood in ("404", "500"):
-            return self.send_error(int(mood))
+        answer = "right" if self.server.is_well else random.choice(ANSWERS)
+        body = {"wrong": DATA[::-1], "long": DATA + b"more", "short": DATA[:40_000]}.get(answer, DATA)
+        if answer in ("404", "500"):
+            return self.send_error(int(answer))
         start = int((re.findall(r"bytes=(\d+)-", self.headers.get("Range") or "") or [0])[0])
-        if start and mood == "416" or start >= len(body):
+        if start and answer == "416" or start >= len(body):
             return self.send_error(416)
-        if start and mood != "no-range":
+        if start and answer != "no-range":
             self.send_response(206)
-            said = max(start - 7, 0) if mood == "range-of-other" else start
+            said = max(start - 7, 0) if answer == "range-of-other" else start
             self.send_header("Content-Range", f"bytes {said}-{len(body) - 1}/{len(body)}")
             body = body[start:]
         else:
             self.send_response(200)
-        self.send_header("Content-Length", str(len(body) + (99 if mood == "lying-length" else 0)))
+        self.send_header("Content-Length", str(len(body) + (99 if answer == "lying-length" else 0)))
         self.end_headers()
         with contextlib.suppress(OSError):
-            self.wfile.write(body[: random.randrange(len(body))] if mood in ("cut", "reset") else body)
-            if mood == "reset":
+            self.wfile.write(body[: random.randrange(len(body))] if answer in ("cut", "reset") else body)
+            if answer == "reset":
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.connection.close()
         return None
@@ -84,37 +71,31 @@ def trial(tally: Tally, server: ThreadingHTTPServer, number: int) -> None:
         part = Path("data/scratch/downloads/tiny/data.bin.part")
         part.parent.mkdir(parents=True)
         part.write_bytes(begun)
-    server.mood, what = "bad", f"trial {number}"
+    server.is_well, what = False, f"trial {number}"
     for _ in range(4):
         try:
             fetch("tiny", into, table=table)
         except UserError as error:
             if "\n" in str(error) or into.exists():
                 return tally.add(SILENT, f"{what}: {error}")
-            server.mood = "right"
+            server.is_well = True
             continue
         except Exception:
             return tally.add(TRACEBACK, f"{what}: {traceback.format_exc(limit=-2)}")
         is_right = (into / "data.bin").read_bytes() == DATA and not [*Path().rglob("*.part")]
         return tally.add(CORRECT if is_right else SILENT, f"{what}: another file took its place")
-    return tally.add(LOST, f"{what}: not fetched from a server that is well again")
+    return tally.add(LOST, f"{what}: not fetched from a server that has recovered")
 
 
-def main() -> None:
-    arguments = parser(__doc__, 200).parse_args()
-    random.seed(arguments.seed)
+def downloads(tally: Tally, rounds: int) -> None:
     os.environ["NO_PROXY"] = "127.0.0.1"
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    tally = Tally("downloads: bad weather")
-    for number in range(arguments.rounds):
+    for number in range(rounds):
         with contextlib.ExitStack() as around:
             around.enter_context(contextlib.chdir(around.enter_context(tempfile.TemporaryDirectory())))
             around.enter_context(contextlib.redirect_stderr(around.enter_context(open(os.devnull, "w"))))
             trial(tally, server, number)
-    tally.keep()
-
-
-if __name__ == "__main__":
-    main()
+    server.shutdown()
+    server.server_close()
