@@ -72,6 +72,28 @@ def test_one_seed_is_enough_where_other_runs_of_the_model_lend_their_variance(tm
     assert names(scores, ["agg"], ["mle"]) == ["near", "far"]
 
 
+def test_a_claim_is_judged_where_its_own_number_has_seeds(tmp_path):
+    """In `near` a run has no score, lacks the metric, or has one seed beside runs whose variances cannot be pooled."""
+    known, declared = {"mle": THREE, "agg": THREE}, DECLARED.replaced(settings=SETTINGS)
+    sides = [{"runs": [run], "metric": "isotropy.total"} for run in ("agg", "mle")]
+    unscored = scored(tmp_path / "a", {"near-mle": THREE, "near-agg": THREE, **known})
+    for path in (tmp_path / "a/lm").glob("near-agg*"):
+        path.unlink()
+    lacking = scored(tmp_path / "b", {"near-mle": THREE, "near-agg": THREE, **known})
+    for path in (tmp_path / "b/lm").glob("near-agg*"):
+        path.write_text('{"seed": 1, "metrics": {"uniq": {"rare": 1}}}')
+    # Two seeds move both rows alike, so that one degree of freedom is left.
+    alike = scored(tmp_path / "c", {"near-mle": [0.1, 0.3], "near-ul": [0.2, 0.4001], "near-agg": [0.4], **known})
+    for scores in (unscored, lacking, alike):
+        assert judge("c", claim(*sides), scores, declared).setting == "far"
+    assert names(unscored, ["agg"], ["mle"]) == ["far", "near"]
+    alone = scored(tmp_path / "d", {"near-mle": THREE, "near-agg": THREE})
+    for path in (tmp_path / "d/lm").glob("near-agg*"):
+        path.unlink()
+    verdict = judge("c", claim(*sides), alone, declared)
+    assert (verdict.outcome, verdict.setting) == ("not run", "near")
+
+
 def test_a_comparison_of_settings_is_left_as_declared(tmp_path):
     scores = scored(tmp_path, {f"{model}{run}": THREE for model in ("near-", "") for run in ("mle", "agg")})
     assert names(scores, ["near-agg"], ["agg"]) == [""]

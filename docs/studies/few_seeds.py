@@ -45,7 +45,7 @@ def with_seeds(claim: Claim, scores: Scores, kept: tuple[int | None, ...]) -> Sc
 def judge_again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[int, Outcome, bool | None]]:
     """Yield the kept seeds, the outcome, and whether the interval covers the mean of the others, if there are three seeds."""
     claim = declared.claims[name]
-    setting, scores = nearest(declared.settings, scores, claim.trained_runs)
+    setting, scores = nearest(declared.settings, scores, claim)
     effects = Comparison.of_claim(claim, scores).seed_effects
     if len(effects) != FEWEST_SEEDS or None in effects:
         return

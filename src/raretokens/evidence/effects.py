@@ -164,6 +164,11 @@ class Family:
         between, within = rows * np.sum(common**2), np.sum((rest - common) ** 2) / (rows - 1)
         return float(fdtrc(seeds - 1, (rows - 1) * (seeds - 1), between / within)) if within > 0 else 1.0
 
+    @property
+    def can_pool(self) -> bool:
+        """Whether the rows have enough seeds for a variance that a row with one seed can take, if seeds do not move all alike."""
+        return len(self.variances(is_paired=False)) >= FEWEST_ROWS
+
     def variances(self, is_paired: bool) -> dict[str, tuple[float, float]]:
         """Return row -> its variance between seeds and the degrees of freedom, for the rows with several seeds.
 

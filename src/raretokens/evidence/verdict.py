@@ -217,13 +217,13 @@ def conclusions_of(paper: str, verdicts: Iterable[Verdict], declared: Declaratio
 
 def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict[Claim]:
     """Return the verdict on a claim of a paper, in the nearest setting that has its runs."""
-    setting, own = nearest(declared.settings, scores, claim.trained_runs)
+    setting, own = nearest(declared.settings, scores, claim)
     return judge_in(setting, own, name, claim, declared)
 
 
 def comparison_of(claim: Claim, scores: Scores, declared: Declarations) -> Comparison:
     """Return the comparison of a claim in the nearest setting that has its runs."""
-    return Comparison.of_claim(claim, nearest(declared.settings, scores, claim.trained_runs)[1])
+    return Comparison.of_claim(claim, nearest(declared.settings, scores, claim)[1])
 
 
 def judge_in(setting: str, scores: Scores, name: str, claim: Claim, declared: Declarations) -> Verdict[Claim]:

@@ -16,7 +16,7 @@ from raretokens.errors import UserError
 from raretokens.evidence import methods
 from raretokens.evidence.decomposition import Decomposition, decompositions, implied
 from raretokens.evidence.scores import AllScores, Scores
-from raretokens.evidence.settings import nearest, views
+from raretokens.evidence.settings import views
 from raretokens.evidence.verdict import Verdict, conclusions, conclusions_of, counted, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
@@ -47,7 +47,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
             cells.setdefault(name, own)
     for name, figure in declared.figures.items():
         runs = (runs for panel in figure.panels if not panel.data for runs in panel.runs.values())
-        _, view = nearest(declared.settings, scores[figure.task], runs)
+        _, view = views(declared.settings, scores[figure.task], runs)[0]
         write_figure(figure_points(figure, {**scores, figure.task: view}, declared), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
     shown, counts = conclusions(verdicts, declared), claims.in_words(verdicts, declared)

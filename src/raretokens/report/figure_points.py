@@ -120,7 +120,7 @@ def _ending(panel: Panel, series: list[str]) -> str | None:
 
 def _effect_panel(panel: Panel, scores: Scores, declared: Declarations) -> PanelPoints:
     claim = declared.claims[panel.claim or ""]
-    _, view = nearest(declared.settings, scores, claim.trained_runs)
+    _, view = nearest(declared.settings, scores, claim)
     rows = effect_points(claim, view, declared).assign(panel=panel.title, run=panel.claim)
     runs = " or ".join(dict.fromkeys(name for side in claim.sides.values() for name in side.runs))
     absent = {panel.claim or "": f"no curves of {runs}"} if rows.empty else {}
