@@ -10,7 +10,7 @@ from tiny.run_sheet import DECLARED, line
 
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.settings import views
-from raretokens.evidence.verdict import judge
+from raretokens.evidence.verdict import judge, judge_all
 from raretokens.papers.setting import Setting
 from raretokens.report import regimes
 
@@ -114,6 +114,23 @@ def test_nothing_is_inconclusive_where_the_papers_subject_does_not_occur(tmp_pat
     verdict = judge("c", claim(*sides), scores, DECLARED.replaced(settings=SETTINGS))
     assert (verdict.outcome, verdict.setting) == (outcome, prefix.rstrip("-"))
     assert verdict.runs == (f"{prefix}agg", f"{prefix}mle")
+
+
+def test_a_family_keeps_the_claims_that_their_setting_makes_not_testable(tmp_path):
+    """In a setting unlike the paper's, q of a decided claim counts those that are not, and may leave it undecided."""
+    values = {"odd-agg": [0.50, 0.56, 0.53], "odd-mle": [0.30, 0.41, 0.33], "odd-ul": [0.31, 0.34, 0.40]}
+    runs = {"clear": "agg", "doubtful": "ul"}
+    claims = {
+        name: claim(*({"runs": [run], "metric": "isotropy.total"} for run in (own, "mle")), paper="AGG", main=name)
+        for name, own in runs.items()
+    }
+    declared = DECLARED.replaced(settings=SETTINGS, claims=claims)
+    clear, doubtful = judge_all(declared, {"lm": scored(tmp_path / "a", values)})
+    assert (doubtful.outcome, doubtful.reason, clear.outcome) == ("not testable", "little degenerates", "reproduced")
+    assert doubtful.q == doubtful.p and clear.q == pytest.approx(2 * clear.p)
+    many = {f"doubtful-{number}": claims["doubtful"] for number in range(40)}
+    clear, *_ = judge_all(declared.replaced(claims=claims | many), {"lm": scored(tmp_path / "b", values)})
+    assert clear.p < 0.05 < clear.q and (clear.outcome, clear.reason) == ("not testable", "little degenerates")
 
 
 def test_declared_settings_are_in_the_order_of_nearness():

@@ -45,15 +45,15 @@ def with_seeds(claim: Claim, scores: Scores, kept: tuple[int | None, ...]) -> Sc
 def judge_again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[int, Outcome, bool | None]]:
     """Yield the kept seeds, the outcome, and whether the interval covers the mean of the others, if there are three seeds."""
     claim = declared.claims[name]
-    setting, scores = nearest(declared.settings, scores, claim)
+    _, scores = nearest(declared.settings, scores, claim)
     effects = Comparison.of_claim(claim, scores).seed_effects
     if len(effects) != FEWEST_SEEDS or None in effects:
         return
     for size in range(1, FEWEST_SEEDS):
         for kept in combinations(effects, size):
             fewer = with_seeds(claim, scores, kept)
-            outcome = judge_in(setting, fewer, name, claim, declared).outcome
-            is_open = outcome == Outcome.NOT_TESTABLE  # what an inconclusive verdict is in a setting unlike the paper's
+            outcome = judge_in(fewer, name, claim, declared).outcome
+            is_open = outcome == Outcome.NOT_TESTABLE  # the runs with fewer seeds do not meet a precondition
             yield size, Outcome.INCONCLUSIVE if is_open else outcome, _covers(claim, effects, kept, fewer)
 
 

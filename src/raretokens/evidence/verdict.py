@@ -75,8 +75,8 @@ class Verdict(Generic[AnyClaim]):
     effect: Effect
     reported: float | None  # the effect that the paper reports
     runs: tuple[str, ...]
-    p: float | None = None  # two-sided; below 0.05 if the claim is decided; None if it was not tested or is exact
-    q: float | None = None  # p by Benjamini and Hochberg among the tested claims of the family
+    p: float | None = None  # two-sided; below 0.05 if the claim is decided; None if its runs do not test it, or if it is exact
+    q: float | None = None  # p by Benjamini and Hochberg among the claims of the family that have p
     family: str = ""  # paper and kind of metric; empty for a claim that no family has
     counted_with: str = ""  # claim that is counted for this conclusion, perhaps itself; empty if no count has it
     setting: str = ""  # name of the setting of its runs; empty if they are of several settings, or of none
@@ -142,8 +142,8 @@ def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict
     def family(claim: Claim) -> str:
         return "" if claim.hardly_fails else f"{claim.paper} {declared.metric(claim.left.metric).kind}"
 
-    found = [judge(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
-    return with_counts([_of_many(one) for one in with_q(found, family)], declared)
+    found = [judge_alone(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
+    return with_counts([_in_its_setting(_of_many(one), declared) for one in with_q(found, family)], declared)
 
 
 def with_q(verdicts: list[Verdict[AnyClaim]], family: Callable[[AnyClaim], str]) -> list[Verdict[AnyClaim]]:
@@ -216,9 +216,14 @@ def conclusions_of(paper: str, verdicts: Iterable[Verdict], declared: Declaratio
 
 
 def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict[Claim]:
-    """Return the verdict on a claim of a paper, in the nearest setting that has its runs."""
+    """Return the verdict on a claim of a paper by its own p, in the nearest setting that has its runs."""
+    return _in_its_setting(judge_alone(name, claim, scores, declared), declared)
+
+
+def judge_alone(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict[Claim]:
+    """Return the verdict of `judge`, where a claim may be inconclusive in any setting."""
     setting, own = nearest(declared.settings, scores, claim)
-    return judge_in(setting, own, name, claim, declared)
+    return replace(judge_in(own, name, claim, declared), setting=setting)
 
 
 def comparison_of(claim: Claim, scores: Scores, declared: Declarations) -> Comparison:
@@ -226,15 +231,24 @@ def comparison_of(claim: Claim, scores: Scores, declared: Declarations) -> Compa
     return Comparison.of_claim(claim, nearest(declared.settings, scores, claim)[1])
 
 
-def judge_in(setting: str, scores: Scores, name: str, claim: Claim, declared: Declarations) -> Verdict[Claim]:
-    """Return the verdict on a claim in a setting. Nothing is inconclusive in a setting that is not like the paper's."""
+def judge_in(scores: Scores, name: str, claim: Claim, declared: Declarations) -> Verdict[Claim]:
+    """Return the verdict on a claim in the setting of the scores."""
     comparison = Comparison.of_claim(claim, scores)
     obstacle = claim.by_construction or unmet([declared.preconditions[need] for need in claim.needs], comparison)
     numbers = reported_numbers(claim, declared)
     found = verdict_on(name, claim, comparison, reported_effect(claim, declared), obstacle)
-    if found.outcome == Outcome.INCONCLUSIVE and setting and (why := declared.settings[setting].reason):
-        found = replace(found, outcome=Outcome.NOT_TESTABLE, reason=why, p=None, unit_length=None)
-    return replace(found, setting=setting, reported_left=numbers["left"], reported_right=numbers.get("right"))
+    return replace(found, reported_left=numbers["left"], reported_right=numbers.get("right"))
+
+
+def _in_its_setting(verdict: Verdict[Claim], declared: Declarations) -> Verdict[Claim]:
+    """Return an inconclusive verdict as not testable if its setting is not like the paper's.
+
+    It keeps p and q. Otherwise a family would lose the claims that are not decided, and q of the others would be too small.
+    """
+    why = declared.settings[verdict.setting].reason if verdict.setting else ""
+    if verdict.outcome != Outcome.INCONCLUSIVE or not why:
+        return verdict
+    return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=why, unit_length=None)
 
 
 def verdict_on(
