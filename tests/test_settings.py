@@ -133,6 +133,22 @@ def test_a_family_keeps_the_claims_that_their_setting_makes_not_testable(tmp_pat
     assert clear.p < 0.05 < clear.q and (clear.outcome, clear.reason) == ("not testable", "little degenerates")
 
 
+def test_a_precondition_on_the_text_reads_that_of_the_setting(tmp_path):
+    """`human-near` has too few rare targets. A setting whose tokens have no score file of the text meets no such precondition."""
+    scores = scored(tmp_path, {f"{prefix}{run}": THREE for prefix in ("near-", "odd-") for run in ("agg", "mle")})
+    scores.baselines.update({"human": "lm", "human-near": "near"})
+    for name, share in (("human", 0.5), ("human-near", 0.0)):
+        (tmp_path / f"lm/{name}.json").write_text(json.dumps({"metrics": {"token_share": {"rare": share}}}))
+    sides = [{"runs": [run], "metric": "isotropy.total"} for run in ("agg", "mle")]
+    needing = claim(*sides, needs=["rare-targets"])
+    near = SETTINGS["near"].replaced(data={"human": "human-near"})
+    for setting, reason in {"near": "fewer than one target in a thousand is rare",
+                            "odd": "no run named odd-human has token_share.rare"}.items():  # fmt: skip
+        declared = DECLARED.replaced(settings={setting: {**SETTINGS, "near": near}[setting]})
+        verdict = judge("c", needing, scores, declared)
+        assert (verdict.outcome, verdict.reason) == ("not testable", reason)
+
+
 def test_declared_settings_are_in_the_order_of_nearness():
     """The order that docs/settings.md describes, from the declared properties."""
     for task, paper in DECLARED.reported_settings.items():

@@ -104,8 +104,8 @@ class Scores:
         """Return the names that declared runs have in the setting."""
         return [self.setting.run(run) if self.setting else run for run in declared]
 
-    def in_setting(self, setting: Setting) -> "Scores":
-        """Return the same scores, where a declared name stands for the run of a setting."""
+    def in_setting(self, setting: Setting | None) -> "Scores":
+        """Return the same scores, where a declared name stands for the run of a setting, or for itself without a setting."""
         return replace(self, setting=setting)
 
     def baseline_run(self, run: str) -> str | None:

@@ -18,7 +18,7 @@ from raretokens.evidence.intervals import FEWEST_SEEDS, Interval
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.settings import nearest
 from raretokens.evidence.unit_length import RAW, UnitLength, at_unit_length
-from raretokens.papers.claim import Claim, Expectation, Precondition, Reference, Side
+from raretokens.papers.claim import Claim, Expectation, Precondition, Side
 from raretokens.papers.declarations import Declarations
 
 AnyClaim = TypeVar("AnyClaim", bound=Expectation)
@@ -324,41 +324,52 @@ def _is_smaller(claim: Expectation, comparison: Comparison, reported: float) -> 
 
 
 def unmet(preconditions: Iterable[Precondition], comparison: Comparison) -> str | None:
-    """Return why the claim is not testable on the comparison's runs, or None. Runs without scores are not checked."""
+    """Return why the claim is not testable on the comparison's runs, or None. A missing number is a reason, too."""
     reasons = [reason for precondition in preconditions for reason in _reasons(precondition, comparison)]
     return "; ".join(dict.fromkeys(reasons)) or None
 
 
+class _NoNumber(Exception):
+    """A number of a precondition is missing. The message says which."""
+
+
 def _reasons(precondition: Precondition, comparison: Comparison) -> Iterator[str]:
-    """Yield a reason for each run that fails the precondition, or that has scores but lacks the metric."""
-    scores, own = comparison.scores, precondition.of
-    runs = [comparison.runs[side] for side in comparison.sides if own in (side, "both")]
-    for run in filter(None, runs if own else [_choose(precondition.run, scores)]):
-        number = _number_of(run, precondition.metric, scores)
-        if number is None and run in scores.lines and scores.scored(run):
-            yield f"{run} has no {precondition.metric}"
-        elif number is not None and not _is_met(precondition, number, scores):
-            yield precondition.reason
+    """Yield a reason for each run that fails the precondition or lacks a number. `both` means the sides that are trained."""
+    own, sides = precondition.of, comparison.sides.items()
+    of_sides = [side.runs for name, side in sides if own == name or own == "both" and not side.data]
+    for names in of_sides if own else [precondition.run]:
+        try:
+            if not _is_met(precondition, names, comparison.scores):
+                yield precondition.reason
+        except _NoNumber as missing:
+            yield str(missing)
 
 
-def _is_met(precondition: Precondition, number: float, scores: Scores) -> bool:
-    above, below = (_reference(bound, scores) for bound in (precondition.above, precondition.below))
+def _is_met(precondition: Precondition, names: list[str], scores: Scores) -> bool:
+    number = _number_of(names, precondition.metric, scores)
+    above, below = (
+        None if reference is None else _number_of(reference.run, reference.metric, scores)
+        for reference in (precondition.above, precondition.below)
+    )
     bounds = ((ge, precondition.least), (le, precondition.most), (gt, above), (lt, below))
     return all(bound is None or is_on_side(number, bound) for is_on_side, bound in bounds)
 
 
-def _reference(reference: Reference | None, scores: Scores) -> float | None:
-    run = _choose(reference.run, scores) if reference else None
-    return _number_of(run, reference.metric, scores) if reference and run else None
+def _number_of(names: list[str], metric: str, scores: Scores) -> float:
+    """Return the mean of a metric, or the option for `options.<name>`, of the first of the names that is known.
 
-
-def _choose(names: list[str], scores: Scores) -> str | None:
-    return scores.choose(names) or scores.choose(names, data=True)
-
-
-def _number_of(run: str, metric: str, scores: Scores) -> float | None:
-    """Return the mean of a metric, or the run's option for `options.<name>`."""
+    Raises:
+        _NoNumber: if no name is known, or if the run lacks the metric.
+    """
+    run = scores.choose(names) or scores.choose(names, data=True)
+    if run is None:
+        raise _NoNumber(f"no run named {' or '.join(scores.own_names(names))} has {metric}")
     if metric.startswith("options."):
-        return scores.fact(run, metric)
-    value = value_of(Side(runs=[run], metric=metric, data=run not in scores.lines), scores, None)
-    return value.mean if value else None
+        number = scores.fact(run, metric)
+    else:  # `run` is a name in the setting already
+        side = Side(runs=[run], metric=metric, data=run not in scores.lines)
+        value = value_of(side, scores.in_setting(None), None)
+        number = value.mean if value else None
+    if number is None:
+        raise _NoNumber(f"{run} has no {metric}")
+    return number

@@ -230,7 +230,7 @@ class Crossing:
         if run is not None:
             return f"{run} has scores of other parameters" if run in scores.outdated else why_not_run(names, run)
         absent = row.absent or (column.absent if not (row.data and names) else None)
-        return absent or (why_not_run(names, None, row.data) if names else "no run is declared")
+        return absent or (why_not_run(scores.own_names(names), None, row.data) if names else "no run is declared")
 
     def _remarks(self) -> Iterator[str | None]:
         yield self.row.remark
