@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny.claims import AGAINST, judged, three
+from tiny.claims import AGAINST, claim, judged, three
 from tiny.run_sheet import DECLARED
 
 from raretokens.evidence.intervals import Interval
@@ -68,6 +68,11 @@ def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
     assert changed(ratio, value=1.5, seed_interval=Interval(1.0, 2.0)).size == "smaller than reported"
     same = replace(ratio, claim=ratio.claim.replaced(expect="same", margin=0.01))
     assert (same.fraction(0.5), same.size) == (None, "claim of no change")
+    # A mean cosine of 0.05, where the paper reports 0.2 and expects less than 0.3, is more than reproduced, not a quarter of it.
+    low = replace(changed(one, value=0.05), claim=claim(AGAINST.left.model_dump(), effect="value", expect="lower", than=0.3))
+    low = replace(low, reported=0.2)
+    assert (low.fraction(0.05), low.extent, low.size) == (None, "direction only", "claim on one number")
+    assert replace(low, reported=None).size == "no reported number"
 
 
 @pytest.mark.parametrize(
@@ -182,8 +187,8 @@ def test_the_counts_say_what_is_reproduced_in_size_and_what_all_tested_effects_a
     assert [verdict.extent for verdict in many] == [*["direction and size"] * 2, "direction only", *[None] * 3, "direction only"]
     assert (
         "Of the 4 reproduced conclusions, 2 agree in direction and size, because the measured effect is at least half of the "
-        "reported one. The other 2 agree in direction only, because the effect is smaller or has no reported number. Of the "
-        "tested conclusions, 5 have a reported number to compare with. Over all of these, the median measured effect is 0.2 of "
+        "reported one. The other 2 agree in direction only, because the effect is smaller or the paper reports none. Of the "
+        "tested conclusions, 5 have a reported effect to compare with. Over all of these, the median measured effect is 0.2 of "
         "the reported one, and 2 have the opposite sign. Over the 3 that are reproduced, the median is 0.5. The intervals of 2 "
         "of the 5 include the reported effect."
     ) in in_words(many, DECLARED)

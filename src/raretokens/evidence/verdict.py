@@ -61,6 +61,7 @@ class Size(StrEnum):
     LARGER = "larger than reported"
     OPPOSITE = "opposite to the reported effect"
     NO_CHANGE = "claim of no change"
+    ONE_NUMBER = "claim on one number"
     NO_NUMBER = "no reported number"
 
 
@@ -91,9 +92,10 @@ class Verdict(Generic[AnyClaim]):
 
     @property
     def extent(self) -> Extent | None:
-        """Whether a reproduced effect has at least half of the reported size; None if the claim is not reproduced.
+        """Whether a reproduced effect is at least half of the reported one; None if the claim is not reproduced.
 
-        An effect without a comparable reported number, such as that of a claim of no change, is reproduced in direction only.
+        A claim without a comparable reported effect, such as a claim of no change or on one number, is reproduced in direction
+        only.
         """
         if self.outcome != Outcome.REPRODUCED:
             return None
@@ -103,10 +105,11 @@ class Verdict(Generic[AnyClaim]):
     def fraction(self, number: float | None) -> float | None:
         """Return a number of the effect as a fraction of the reported effect. For a ratio, both are logarithms.
 
-        Return None for a claim of no change, and if the paper does not report the effect or its control.
+        Return None for a claim of no change or on one number, and if the paper does not report the effect or its control. One
+        number has no reported effect: half of a number that is expected to be low is a stronger result, not half of one.
         """
         claim = self.claim
-        if number is None or self.reported is None or not claim.has_comparable_size:
+        if number is None or self.reported is None or not claim.has_comparable_size or claim.effect == "value":
             return None
         own, whole = (
             float(to_additive(claim.effect, one) - to_additive(claim.effect, claim.neutral))
@@ -121,7 +124,9 @@ class Verdict(Generic[AnyClaim]):
         if value is None:
             if self.effect.value is None:
                 return None
-            return Size.NO_NUMBER if self.reported is None or self.claim.margin is None else Size.NO_CHANGE
+            if self.reported is not None and self.claim.margin is not None:
+                return Size.NO_CHANGE
+            return Size.ONE_NUMBER if self.reported is not None and self.claim.effect == "value" else Size.NO_NUMBER
         ends = self.fraction_interval or Interval(value, value)
         if ends.high < 0:
             return Size.OPPOSITE

@@ -226,7 +226,7 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
     in_size = sum(one.extent == Extent.SIZE for one in reproduced)
     sized = [(one, fraction) for one in tested if (fraction := one.fraction(one.effect.value)) is not None]
     if not sized:
-        return "No tested conclusion has a reported number to compare with."
+        return "No tested conclusion has a reported effect to compare with."
     opposite = sum(fraction < 0 for _, fraction in sized)
     included = sum(one.size == Size.INCLUDED for one, _ in sized)
     own = [fraction for one, fraction in sized if one.extent]
@@ -234,7 +234,7 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
     return (
         f"Of the {len(reproduced)} reproduced conclusions, {in_size} agree in direction and size, because the measured effect "
         f"is at least half of the reported one. The other {len(reproduced) - in_size} agree in direction only, because the "
-        f"effect is smaller or has no reported number. Of the tested conclusions, {len(sized)} have a reported number to compare "
+        f"effect is smaller or the paper reports none. Of the tested conclusions, {len(sized)} have a reported effect to compare "
         f"with. Over all of these, the median measured effect is {median(fraction for _, fraction in sized):.2g} of the reported "
         f"one, and {opposite} have the opposite sign.{of_own} The intervals of {included or 'none'} of the {len(sized)} include "
         f"the reported effect."
