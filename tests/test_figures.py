@@ -11,12 +11,13 @@ from tiny.run_sheet import DECLARED, line
 
 from raretokens.evaluation.config import ScoreJob
 from raretokens.evidence.intervals import Interval
-from raretokens.evidence.scores import Scores
+from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.verdict import Outcome
 from raretokens.papers.figure import Panel
 from raretokens.papers.task_names import TASKS
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import all_jobs
+from raretokens.pipeline.jobs import all_jobs, run_sheet
+from raretokens.report.build import points_in_setting
 from raretokens.report.diff import figure_moves
 from raretokens.report.figure_points import effect_points, figure_points
 from raretokens.report.figure_styles import CURVES
@@ -247,3 +248,12 @@ def test_the_report_diff_knows_curves_from_clouds():
     assert [(move.row, move.out) for move in moved] == [("p b rare", False)]  # a flat curve, within the panel's range
     swapped = curve.replace("a,rare,0,0", "a,rare,0,2").replace("a,rare,2,2", "a,rare,2,0")
     assert [move.after for move in figure_moves(name, curve, swapped, DECLARED)] == ["0.089"]
+
+
+def test_no_figure_of_the_small_scale_loses_a_panel_whose_runs_have_points(monkeypatch):
+    monkeypatch.chdir(ROOT / "scales/small")
+    scores = AllScores(run_sheet(load()), Path("reports/runs"))
+    for name, figure in DECLARED.figures.items():
+        own, declared = points_in_setting(figure, DECLARED, scores), figure_points(figure, scores, DECLARED)
+        for shown, as_declared in zip(own, declared, strict=True):
+            assert as_declared.rows.empty or not shown.rows.empty, f"{name}: {shown.title}"

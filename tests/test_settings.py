@@ -1,6 +1,7 @@
 """Settings: a claim is judged where its runs are nearest to the paper's, and never by runs of two settings."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.settings import views
 from raretokens.evidence.verdict import judge, judge_all
+from raretokens.papers.figure import Figure
 from raretokens.papers.setting import Setting
-from raretokens.report import regimes
+from raretokens.report import build, regimes
 
 NEAR = {"task": "lm", "models": ["near"], "title": "near", "own": "near-", "properties": {"tokenizer": "a", "text": "b"}}
 FAR = {**NEAR, "models": ["far"], "title": "far", "own": ""}
@@ -147,6 +149,28 @@ def test_a_precondition_on_the_text_reads_that_of_the_setting(tmp_path):
         declared = DECLARED.replaced(settings={setting: {**SETTINGS, "near": near}[setting]})
         verdict = judge("c", needing, scores, declared)
         assert (verdict.outcome, verdict.reason) == ("not testable", reason)
+
+
+def test_a_figure_is_shown_in_the_nearest_setting_that_has_its_points(tmp_path):
+    """Also beside a panel of another task, whose runs are in no setting of this task."""
+    known = {f"{model}{run}": [0.1] for model in ("near-", "") for run in ("mle", "agg")}
+    scores = {"lm": scored(tmp_path / "a", known), "nmt": Scores("nmt", {"base-mle": line()}, tmp_path / "a/nmt")}
+    runs = {name: [name] for name in ("mle", "agg")}
+    panels = [{"title": "a", "kind": "line", "series": "isotropy", "runs": runs},
+              {"title": "b", "kind": "line", "series": "isotropy", "task": "nmt", "runs": {"MLE": ["base-mle"]}}]  # fmt: skip
+    figure = Figure(title="f", paper="AGG", place="figure 9", task="lm", drift=0.1, panels=panels)
+
+    def shown(*having: str) -> set[str]:
+        for name in known:
+            x = "1" if name.startswith("near-") else "2"
+            points = f"isotropy,total,{x},0.5\n" if name in having else ""
+            (tmp_path / f"a/lm/{name}.csv").write_text(f"series,group,x,y\n{points}")
+        fresh = {task: replace(part, series={}) for task, part in scores.items()}
+        own, _ = build.points_in_setting(figure, DECLARED.replaced(settings=SETTINGS), fresh)
+        return set(own.rows.x)
+
+    assert shown(*known) == {"1"}
+    assert shown("near-mle", "mle", "agg") == {"2"}
 
 
 def test_declared_settings_are_in_the_order_of_nearness():

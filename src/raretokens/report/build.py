@@ -5,6 +5,7 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ from raretokens.evidence.settings import views
 from raretokens.evidence.verdict import Verdict, conclusions, conclusions_of, counted, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
+from raretokens.papers.figure import Figure
 from raretokens.papers.table import Table
 from raretokens.papers.task_names import TASKS
 from raretokens.report import claims, decomposition, forest, method_tables, paper_pages, regimes, reproducibility
 from raretokens.report.cells import Cell, reported_counts
 from raretokens.report.effect_text import change_text, finding_text
-from raretokens.report.figure_points import figure_points
+from raretokens.report.figure_points import PanelPoints, figure_points
 from raretokens.report.figures import picture_kind, write_figure
 from raretokens.report.markdown import render
 from raretokens.report.tables import table_cells, write_table
@@ -46,9 +48,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
             write_table(f"{name}-{setting}" if name in cells else name, table, own, reports, _title(setting, declared))
             cells.setdefault(name, own)
     for name, figure in declared.figures.items():
-        runs = (runs for panel in figure.panels if not panel.data for runs in panel.runs.values())
-        _, view = views(declared.settings, scores[figure.task], runs)[0]
-        write_figure(figure_points(figure, {**scores, figure.task: view}, declared), reports / "figures", name)
+        write_figure(points_in_setting(figure, declared, scores), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
     shown, counts = conclusions(verdicts, declared), claims.in_words(verdicts, declared)
     numbers, planned = reproducibility.numbers_of(cells, declared, scores), reproducibility.powers(shown, scores, declared)
@@ -80,6 +80,22 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     method_tables.write_charts(compared, reports / "charts")
     decomposition.write_chart(split, scores, reports / "charts/logit-bias.svg")
     return counts
+
+
+def points_in_setting(figure: Figure, declared: Declarations, scores: dict[str, Scores]) -> list[PanelPoints]:
+    """Return the points of a figure in the nearest setting that lacks the fewest, or as its runs are declared."""
+    own = [panel for panel in figure.panels if (panel.task or figure.task) == figure.task and not panel.data]
+    found = views(declared.settings, scores[figure.task], (runs for panel in own for runs in panel.runs.values()))
+    tried = [_with_view(scores, figure.task, view) for _, view in found]
+    shown = (figure_points(figure, one, declared) for one in (*tried, scores))
+    return min(shown, key=lambda panels: sum(len(panel.absent) for panel in panels))
+
+
+def _with_view(scores: dict[str, Scores], task: str, view: Scores) -> dict[str, Scores]:
+    """Return all scores, with those of a task replaced by its scores in a setting."""
+    own = copy(scores)  # keeps the class, which knows tasks without runs
+    own[task] = view
+    return own
 
 
 def _draw_forests(verdicts: list[Verdict], declared: Declarations, scale: str, reports: Path) -> None:
