@@ -9,13 +9,17 @@ import yaml
 from tiny.claims import claim
 from tiny.run_sheet import DECLARED, line
 
+from raretokens.csv_files import read_csv
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.settings import views
 from raretokens.evidence.verdict import judge, judge_all
 from raretokens.papers.figure import Figure
 from raretokens.papers.setting import Setting
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import run_sheet
 from raretokens.report import build, regimes
 
+ROOT = Path(__file__).parents[1]
 NEAR = {"task": "lm", "models": ["near"], "title": "near", "own": "near-", "properties": {"tokenizer": "a", "text": "b"}}
 FAR = {**NEAR, "models": ["far"], "title": "far", "own": ""}
 UNLIKE = {**NEAR, "models": ["odd"], "own": "odd-", "is_like_the_paper": False, "reason": "little degenerates"}
@@ -107,6 +111,7 @@ def test_a_run_of_a_setting_keeps_its_name_in_it():
     assert [setting.run(name) for name in ("agg", "near-agg", "human")] == ["near-agg", "near-agg", "near-text"]
     base = setting.replaced(replaces="base-", own="base-1k-")
     assert [base.run(name) for name in ("base-agg", "base-1k-agg", "copy")] == ["base-1k-agg", "base-1k-agg", "copy"]
+    assert [base.declared(name) for name in ("base-1k-agg", "copy")] == ["base-agg", "copy"]
 
 
 @pytest.mark.parametrize(("prefix", "outcome"), [("near-", "inconclusive"), ("odd-", "not testable")])
@@ -171,6 +176,21 @@ def test_a_figure_is_shown_in_the_nearest_setting_that_has_its_points(tmp_path):
 
     assert shown(*known) == {"1"}
     assert shown("near-mle", "mle", "agg") == {"2"}
+
+
+def test_a_table_has_each_run_of_its_setting_once_and_needs_these_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT / "scales/small")
+    sheet = run_sheet(load())
+    (tmp_path / "runs").symlink_to(ROOT / "scales/small/reports/runs")
+    text = build.one_table("agps-3", sheet, DECLARED, tmp_path)
+    assert "(setting: Multi30k in steps of 1,024 tokens)" in text
+    cells = read_csv(tmp_path / "tables/agps-3.csv").to_dict("records")
+    runs = [cell["runs"].split()[0] for cell in cells if cell["column"] == "AlignSim Total" and cell["runs"]]
+    named = ["base-1k-mle", "base-1k-cosreg", "base-1k-agps"]
+    assert runs[:3] == named and len(set(runs)) == len(runs)
+    assert build.needed("agps-3", sheet, DECLARED, tmp_path) == [f"score-nmt@{run}" for run in named]
+    others = {cell["runs"] or cell["reason"] for cell in cells if cell["row"] == "base-coupled-adam"}
+    assert others and all(text.startswith("base-1k-coupled-adam") for text in others)
 
 
 def test_declared_settings_are_in_the_order_of_nearness():

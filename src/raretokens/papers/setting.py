@@ -52,6 +52,10 @@ class Setting(Section):
             return declared
         return self.own + declared.removeprefix(self.replaces)
 
+    def declared(self, run: str) -> str:
+        """Return the declared name of a run of this setting, for which `run` returns the same run."""
+        return self.replaces + run.removeprefix(self.own) if run.startswith(self.own) else run
+
 
 class Settings(Section):
     """The file settings.yaml."""

@@ -121,7 +121,9 @@ def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> li
     Raises:
         UserError: if there are no targets. DVC would interpret an empty list as all targets.
     """
-    targets = dvc_targets(declared.table(name), AllScores(sheet, reports / "runs"))
+    table = declared.table(name)
+    _, own = next(_settings_of(table, declared, AllScores(sheet, reports / "runs")))
+    targets = dvc_targets(table, own)
     if not targets:
         raise UserError(f"{name}: no run of this table is on the run sheet")
     return targets
@@ -146,7 +148,7 @@ def _wanted(table: Table) -> Iterator[tuple[str, list[str], bool]]:
 def _dvc_target(task: str, names: list[str], data: bool, scores: dict[str, Scores]) -> str | None:
     if data:
         corpora = scores[task].baselines
-        return next((f"baseline@{corpora[name]}" for name in names if name in corpora), None)
+        return next((f"baseline@{corpora[name]}" for name in scores[task].own_names(names) if name in corpora), None)
     run = scores[task].choose(names)
     if run is None:
         return None
@@ -156,13 +158,20 @@ def _dvc_target(task: str, names: list[str], data: bool, scores: dict[str, Score
 def _versions(
     table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]
 ) -> Iterator[tuple[str, list[Cell]]]:
-    """Yield the name of each setting that has all runs of the table, and the cells there; that of its claims first."""
+    """Yield the name of each setting that has all runs of the table, and the cells there."""
+    is_reported = declared.is_paper_scale(sheet.scale, sheet.corpora)
+    for setting, own in _settings_of(table, declared, scores):
+        yield setting, table_cells(declared, table, own, sheet.corpora, is_reported)
+
+
+def _settings_of(
+    table: Table, declared: Declarations, scores: dict[str, Scores]
+) -> Iterator[tuple[str, dict[str, Scores]]]:
+    """Yield the name of each setting that has all runs of a table, and all scores there; that of its claims first."""
     trained = [row for row in table.rows if not row.data]
     runs = [row.names(column) for row in trained for column in table.columns] or [row.runs for row in trained if table.neighbours]
     for setting, view in views(declared.settings, scores[table.task], runs):
-        own = {**scores, table.task: view}
-        is_reported = declared.is_paper_scale(sheet.scale, sheet.corpora)
-        yield setting, table_cells(declared, table, own, sheet.corpora, is_reported)
+        yield setting, _with_view(scores, table.task, view)
 
 
 def _title(setting: str, declared: Declarations) -> str:

@@ -24,7 +24,9 @@ def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRo
     models = {scores.lines[run].model for run in scores.own_names(table.runs) if run in scores.lines}
     tokens = (setting and setting.tokens) or table.own_tokens
     fitting = {run: line for run, line in lines.items() if _is_comparable(table, tokens, models, line)}
-    others = [_other_row(table, run.removeprefix(setting.own if setting else ""), line) for run, line in fitting.items()]
+    if setting:
+        fitting = {run: line for run, line in fitting.items() if line.model in setting.models}
+    others = [_other_row(table, setting.declared(run) if setting else run, line) for run, line in fitting.items()]
     return [*table.rows, *{row.title: row for row in others}.values()]
 
 
@@ -42,7 +44,7 @@ def _is_comparable(table: Table, tokens: str, models: set[str], line: SheetLine)
 def _other_row(table: Table, run: str, line: SheetLine) -> RunRow:
     """Return the row of a run that the table does not name, in the columns of its own model config or direction.
 
-    The name of the run is that of a declaration, without the prefix of the setting.
+    The name of the run is that of a declaration, also in a setting.
     """
     columns = [column for column in table.columns if column.reverse == line.reverse]
     if sides := [column.side for column in columns if column.side and not column.absent]:
