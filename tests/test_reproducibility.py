@@ -1,6 +1,7 @@
 """CV*, correlations and power: known answers; numbers that are fixed by construction; the logit-bias baseline as a row."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.intervals import LEVEL, Part, moderated
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import UNCHANGED
+from raretokens.evidence.verdict import UNCHANGED, Outcome
 from raretokens.report.claims import cv_star
-from raretokens.report.reproducibility import correlations, to_markdown
+from raretokens.report.reproducibility import correlations, powers, to_markdown
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,6 +56,17 @@ def test_power_is_the_share_of_repetitions_that_show_the_effect(tmp_path):
     (tmp_path / "equal").mkdir()
     judged(tmp_path / "equal", AGAINST, dict.fromkeys(values, 0.5))
     assert Comparison.of_claim(AGAINST, Scores("lm", scores.lines, tmp_path / "equal/lm")).power(0.0, 0.0, 3) is None
+
+
+def test_power_is_that_of_the_conclusions_that_are_counted(tmp_path):
+    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.55, 0.5]))
+    names = [*three("a", [1, 2, 3]), *three("b", [1, 2, 3])]
+    scores = Scores("lm", {name: line(name[0], seed=int(name[2:] or 1)) for name in names}, tmp_path / "lm")
+    weak, strong, hardly = (AGAINST.replaced(paper="AGG", than=than) for than in (0.3, 0.1, 0.2))
+    shown = [replace(one, name="strong", claim=strong, reported=0.4)]
+    shown += [replace(one, name="weak", claim=weak, reported=0.4, outcome=Outcome.INCONCLUSIVE)]
+    shown += [replace(one, name="hardly", claim=hardly.replaced(hardly_fails="r", tables=[1]), reported=0.4)]
+    assert list(powers(shown, {"lm": scores}, DECLARED).claim) == ["weak"]
 
 
 def test_a_run_with_one_seed_has_the_variance_of_the_other_rows_and_no_degree_of_freedom(tmp_path):

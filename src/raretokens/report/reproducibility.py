@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.stats import pearsonr, spearmanr
 
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import TESTED, Outcome, Verdict, comparison_of
+from raretokens.evidence.verdict import TESTED, Outcome, Verdict, comparison_of, counted
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations, number
 from raretokens.papers.table import Table
@@ -61,12 +61,12 @@ def correlations(reported: Sequence[float], measured: Sequence[float]) -> tuple[
 
 
 def powers(verdicts: Sequence[Verdict[Claim]], scores: dict[str, Scores], declared: Declarations) -> pd.DataFrame:
-    """Return the power of each measured claim that has a reported effect and a known variance, for each planned number of seeds.
+    """Return the power of the counted conclusions that are measured, for each planned number of seeds.
 
-    Claims of no change and claims that are not testable are left out.
+    They have a reported effect and a known variance. Conclusions of no change and those that are not testable are left out.
     """
     rows = []
-    for one in verdicts:
+    for one in counted(verdicts):
         claim, is_tested = one.claim, one.outcome not in (Outcome.NOT_RUN, Outcome.NOT_TESTABLE)
         if one.reported is None or not claim.has_comparable_size or not is_tested:
             continue
@@ -85,7 +85,7 @@ def to_csv(found: pd.DataFrame) -> str:
 
 
 def power_csv(planned: pd.DataFrame) -> str:
-    """Return a line for each conclusion, with its power for each planned number of seeds."""
+    """Return a line for each counted conclusion, with its power for each planned number of seeds."""
     shown = {name: planned[name].map("{:.3f}".format) for name in POWERS}
     return planned.assign(reported=planned.reported.map(number_text), **shown).to_csv(index=False, lineterminator="\n")
 
