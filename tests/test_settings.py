@@ -213,3 +213,12 @@ def test_the_regime_table_has_a_column_for_each_setting_whose_maximum_likelihood
     text = regimes.to_markdown(found, declared)
     assert "| I(W) | 0.377, +0.436 | 0.2, +0.3 | 0.2 |" in text
     assert "mean cosine" not in text  # no setting has it
+
+
+def test_the_numbers_of_the_regime_table_are_those_of_the_seeds_that_both_runs_have(tmp_path):
+    scores = scored(tmp_path, {"near-mle": [0.1, 0.2, 0.9], "near-agg": [0.4, 0.5], "mle": THREE})
+    declared = DECLARED.replaced(settings=SETTINGS)
+    found = regimes.entries(declared, scores)
+    lines = [line for line in regimes.to_csv(found).splitlines() if line.startswith("I(W),")]
+    assert lines[0].startswith("I(W),near,isotropy.total,0.15,2,0.3,") and lines[1].startswith("I(W),far,isotropy.total,0.2,3,")
+    assert "| seeds | 1 | 2 | 3 |" in regimes.to_markdown(found, declared)

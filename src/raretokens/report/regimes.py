@@ -40,18 +40,19 @@ COLUMNS = ["quantity", "setting", "metric", "mle", "seeds", *EFFECT_COLUMNS]
 
 
 class Entry(NamedTuple):
-    """A cell of the table: the number of maximum likelihood, and what the method changes."""
+    """A cell of the table: the number of maximum likelihood, and what the method changes, over the same seeds."""
 
     quantity: Quantity
     mle: float | None
     effect: Effect | None
+    seeds: int
 
     @property
     def text(self) -> str:
         if self.mle is None:
             return "not recorded"
         before = f"{float(number_text(self.mle, self.quantity.digits)):,.10g}"
-        if self.effect is None or self.effect.value is None:
+        if self.effect is None:
             return before
         ends = self.effect.interval
         around = f" ({' to '.join(change_text(self.quantity.kind, end) for end in ends)})" if ends else ""
@@ -73,7 +74,9 @@ def entries(declared: Declarations, scores: Scores) -> dict[str, list[Entry]]:
 def _entry(quantity: Quantity, mle: str, method: str | None, scores: Scores) -> Entry:
     value = scores.value(mle, quantity.metric)
     effect = Comparison.of_runs(quantity.kind, quantity.metric, method, mle, scores).effect if method else None
-    return Entry(quantity, value.mean if value else None, effect)
+    if effect is None or effect.value is None:
+        return Entry(quantity, value.mean if value else None, None, len(value.seeds) if value else 0)
+    return Entry(quantity, effect.right, effect, effect.seeds)
 
 
 def to_csv(found: dict[str, list[Entry]]) -> str:
@@ -83,10 +86,8 @@ def to_csv(found: dict[str, list[Entry]]) -> str:
 
 def _row(setting: str, entry: Entry) -> dict[str, str]:
     row = {"quantity": entry.quantity.title, "setting": setting, "metric": entry.quantity.metric, "mle": number_text(entry.mle)}
-    if entry.effect is None:
-        return row
-    shown = {name: show(entry.effect) for name, show in EFFECT_COLUMNS.items()}
-    return row | {"seeds": str(entry.effect.seeds)} | shown
+    row["seeds"] = str(entry.seeds or "")
+    return row | {name: show(entry.effect) for name, show in EFFECT_COLUMNS.items() if entry.effect}
 
 
 def to_markdown(found: dict[str, list[Entry]], declared: Declarations) -> str:
@@ -121,5 +122,5 @@ def _about(found: dict[str, list[Entry]], declared: Declarations) -> Iterator[li
     }
     for title, (paper, *own) in rows.items():
         yield [title, f"{paper} (implied)", *own]
-    seeds = (max((entry.effect.seeds for entry in column if entry.effect), default=1) for column in found.values())
+    seeds = (max(entry.seeds for entry in column) for column in found.values())
     yield ["seeds", "1", *map(str, seeds)]  # AGG appendix B
