@@ -1,6 +1,6 @@
 """What this machine reaches at most: products by type, convolutions, copies, exponentials, pooling, starts of operations.
 
-The plan's estimate of time (raretokens.pipeline.planning.duration) is made of these rates; card.py reports them first.
+card.py reports them first.
 """
 
 from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from raretokens.errors import UserError
 from raretokens.loss.facts import Facts
 from raretokens.models.shapes import shape_of
 from raretokens.pipeline.config import load
-from raretokens.pipeline.planning.data import text
+from raretokens.pipeline.planning.vocabulary import vocabulary_size
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
 from raretokens.training.config import Training
@@ -41,7 +41,7 @@ class Workload:
             raise UserError(f"{name}: no such size; allowed: SCALE/TASK/SIZE, such as paper/lm/gpt2m") from None
         asked = {"tokens_per_step": tokens, "precision": precision}
         training = _adapted(declared.training(parameters.task(task).training), **asked)
-        rows = text(parameters, _tokens(parameters, task, size), path.parent / "data/tokens").rows
+        rows = vocabulary_size(parameters, _tokens(parameters, task, size), path.parent / "data/tokens")
         return cls(task, declared.architecture, shape_of(declared.architecture, declared.shape, name), rows, training)
 
     def ids(self, count: int, seed: int = 0) -> np.ndarray:

@@ -155,27 +155,6 @@ def test_a_row_of_a_gpu_names_a_loss_whose_compiler_failed(monkeypatch):
     assert card.with_loss("bfloat16") == "bfloat16; the loss without its compiled function"
 
 
-@pytest.mark.parametrize("case", ["paper/lm/gpt2m agg", "small/nmt/base-1k-mle-4 alone"])
-def test_the_comparison_with_a_gpu_has_the_present_plan(case):
-    import planning
-
-    (arguments,) = (one for one in planning.OF_CARD if one[-1] == case)
-    row = planning.of_card(*arguments, read(ROOT / "benchmarks/card-cuda.csv"), "h200")
-    (kept,) = (one for one in read(ROOT / "benchmarks/planning-cuda.csv") if one["run"] == case)
-    assert {key: str(value) for key, value in row.items()} == kept, "python benchmarks/planning.py --card writes it anew"
-
-
-@pytest.mark.parametrize("run", [
-    "small/nmt/base-mle", "small/recurrent/awd-mle", "small/classify/cls-imdb-mle", "small/images/cnn",
-    "paper/skipgram/sg-enwik9-mle",
-])  # fmt: skip
-def test_steps_that_were_measured_on_a_gpu_are_compared_with_the_present_plan(run):
-    import planning
-
-    (kept,) = (one for one in read(ROOT / "benchmarks/planning-cuda.csv") if one["run"] == run)
-    assert planning.again(kept) == kept, "python benchmarks/planning.py --again writes it anew"
-
-
 def read(path: Path) -> list[dict]:
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

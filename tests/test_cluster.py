@@ -40,7 +40,7 @@ def test_the_paper_scale_is_arrays_of_similar_runs_with_what_the_largest_of_each
         those = [array for array in arrays if array.step == step]
         assert sum(int(array.array.split("%")[1]) for array in those) <= 8
         assert [array.array.split("%")[0] for array in those] == [f"1-{len(array.targets)}" for array in those]
-    assert 100 < arrays[0].hours < 400 and 20 < max(array.memory for array in arrays) < 30 and 12 < shared.memory < 18
+    assert 100 < arrays[0].hours < 400 and 20 < max(array.memory for array in arrays) < 30 and shared.memory == 16
     runs = next(array for array in arrays if any("@lm6-mle" in line for line in array.targets))
     assert runs.hours < 10 and (runs.gpus, shared.gpus, reports.targets) == (1, 0, [""])
     first, second, third = (" ".join(one) for one in cluster.commands([shared, runs, reports], asked, ROOT))

@@ -10,11 +10,12 @@ import yaml
 
 from raretokens import tasks
 from raretokens.paths import tokens as token_files
+from raretokens.pipeline import full_size
 from raretokens.pipeline.config import schema
 from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.machine import settings
-from raretokens.pipeline.planning import data, plan, trial
-from raretokens.pipeline.planning.data import text
+from raretokens.pipeline.planning.plan import Planned, plan
+from raretokens.pipeline.planning.vocabulary import vocabulary_size
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import Vocabulary
 from raretokens.training.config import Execution, Observer
@@ -28,31 +29,32 @@ VOCABULARY = cache(Vocabulary.read)  # most runs read the same one
 NARROW = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}  # of what a shape has
 
 
-def planned(parameters: Parameters, task: str, name: str, tokens: int) -> plan.Planned:
+def planned(parameters: Parameters, task: str, name: str, tokens: int) -> Planned:
     """The run with smaller updates, on this CPU."""
     run = parameters.run(task, name)
-    return trial.shrunk(plan.plan(train_job(parameters, run), text(parameters, run.tokens), "cpu"), tokens)
+    return plan(full_size.shrunk(train_job(parameters, run), tokens), vocabulary_size(parameters, run.tokens), "cpu")
 
 
 @pytest.mark.parametrize("objective", ["freeze_bc", "ul_agg"])
-def test_the_six_layer_model_trains_within_its_planned_memory(objective, tmp_path, monkeypatch):
-    """41.6 M parameters, 44,256 types, two updates and an evaluation by the train stage; only the updates are small."""
+def test_the_six_layer_model_takes_its_planned_memory_within_a_factor_of_1_5(objective, tmp_path, monkeypatch):
+    """41.6 M parameters, 44,256 types, four steps and an evaluation by the train stage; only the steps are small."""
     line = {"tokens": "lm", "model": "lm6", "objective": objective}
     monkeypatch.chdir(tmp_path)
     parameters = checked(schema(), {**SHEET, "runs": {"lm": {"one": line}, "nmt": {}}}, "params.yaml")
     threads = 1  # more make the heap's peak vary
-    done = trial.attempt(ROOT, threads, planned(parameters, "lm", "one", 256))
+    done = full_size.attempt(ROOT, threads, planned(parameters, "lm", "one", 256))
     assert done["parameters"] == 41_574_400
-    assert done["loss_2"] < done["loss_1"] and math.isfinite(done["evaluation"])
-    assert done["peak_mb"] == pytest.approx(done["planned_mb"], rel=0.25)
+    assert done["last_loss"] < done["first_loss"] and math.isfinite(done["evaluation"])
+    assert 1 / 1.5 < done["planned_mb"] / done["peak_mb"] < 1.5
+    assert 0 < done["step_seconds"] < done["seconds"] / 4
 
 
 @pytest.mark.parametrize(("task", "name", "device", "is_compiled"), [
     ("lm", "gpt2m-mle", "cuda", True), ("lm", "gpt2m-mle", "cpu", False), ("recurrent", "awd-wt2-mle", "cuda", False),
 ])  # fmt: skip
-def test_a_trial_of_two_steps_is_compiled_where_the_whole_run_is(task, name, device, is_compiled, tmp_path):
+def test_a_trial_of_a_few_steps_is_compiled_where_the_whole_run_is(task, name, device, is_compiled, tmp_path):
     one = dataclasses.replace(planned(PARAMETERS, task, name, 64), device=device)
-    (tmp_path / "machine.yaml").write_text(trial.machine_text(one))
+    (tmp_path / "machine.yaml").write_text(full_size.machine_text(one))
     machine = settings.read(tmp_path / "machine.yaml")
     assert machine.micro_batch == one.micro_batch and machine.execution(2).compile is is_compiled
 
@@ -63,7 +65,7 @@ def tokens(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tokens")
     for kind, rows in (("lm", 44_256), ("words", 40_000), ("nmt", 40_624)):
         longest = 64 if kind == "nmt" else None
-        data.write_random_tokens(folder / kind, rows, {"train": 4096, "valid": 128}, longest)
+        full_size.write_random_tokens(folder / kind, rows, {"train": 4096, "valid": 128}, longest)
     return folder
 
 
@@ -80,18 +82,18 @@ def lines() -> list[tuple[str, str]]:
 @pytest.mark.usefixtures("other_accelerator")
 @pytest.mark.parametrize(("task", "name"), lines())
 def test_every_run_line_trains_with_a_narrow_model(task, name, tokens, tmp_path, monkeypatch):
-    """The run's objective and options on the vocabulary of its task: two updates and an evaluation."""
+    """The run's objective and options on the vocabulary of its task: a few steps and an evaluation."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Vocabulary, "read", VOCABULARY)
     one = planned(PARAMETERS, task, name, 64)
-    job = trial.shortened(one)
+    job = full_size.shortened(one)
     job = job.replaced(
         run=job.run.replaced(shape=job.run.shape | {key: NARROW[key] for key in NARROW if key in job.run.shape})
     )
     folder = tokens / job.run.tokens
     if not folder.exists():  # of another kind than these
-        trial._prepare(tmp_path, one)
+        full_size._prepare(tmp_path, one)
         folder = tmp_path / token_files(job.run.tokens)
     train(job, b"", tasks.load(task), Execution(), Observer(), folder, tmp_path / "scratch", tmp_path / "out")
-    losses, evaluation = trial.results(tmp_path / "out")
-    assert len(losses) == 2 and all(map(math.isfinite, (*losses, evaluation)))
+    losses, evaluation = full_size.results(tmp_path / "out")
+    assert len(losses) == full_size.STEPS and all(map(math.isfinite, (*losses, evaluation)))

@@ -220,7 +220,6 @@ def test_the_timed_precision_is_recorded_and_a_slow_one_is_named(
     with one as observer:
         observer.begins(0, 1)
     comparison = f"a product in bfloat16 takes {bfloat16} times as long as in float32 on this processor"
-    assert speed.summary(["bfloat16", "float32"]) == f"{comparison}; 1 of 2 runs use bfloat16"
     speed.bfloat16_to_float32.cache_clear()
     assert json.loads((tmp_path / "data/scratch/timing/lm-tiny.json").read_text())["bfloat16_to_float32"] == bfloat16
     assert capsys.readouterr().out == (f"lm/tiny  warning: {comparison}\n" if warns else "")

@@ -7,7 +7,7 @@ similarly long.
 import math
 import subprocess
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,8 @@ SHARED_STAGES = ("jobs", "prepare", "encode", "align", "baseline", "similarity")
 FOLDER = SCRATCH / "cluster"  # lists of targets, and output of the jobs
 WARNING = 120  # seconds before the time limit at which a job is requeued
 MARGIN, SPARE = 1.25, 2.0  # factor on the planned memory; GB of memory for DVC
-SLOWER, OTHERS = 1.5, 1.0  # factor on the planned training hours; hours for predictions, translations and scores
-SMALL = 8.0  # GB of memory for the reports
+SLOWER, OTHERS = 3.0, 1.0  # factor on the planned training hours; hours for predictions, translations and scores
+SMALL, SHARED = 8.0, 16.0  # GB of memory for the reports, and for the shared stages; the alignment of the paper scale takes 12
 WORKERS = 2  # CPU cores per GPU for the data loader, in addition to the training process
 
 
@@ -99,13 +99,10 @@ class RunNeed:
 
 def jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
     """Return the Slurm jobs of a scale in order. Raises UserError if a plan is needed and cannot be made."""
-    from raretokens.pipeline.planning import data  # slow to import, and other commands do without
-
     runs, continued = (_needs(parameters, settings, continued) for continued in (False, True))
-    shared = SPARE + MARGIN * _largest_known(need.memory for need in data.needs(parameters)) / 1e9
     cpus = settings.cpus or max(settings.gpus, 1) * (parameters.threads + WORKERS * bool(settings.gpus))
     return [
-        SlurmJob("shared", [" ".join(SHARED_STAGES)], cpus, settings.memory or shared, None, step=0),
+        SlurmJob("shared", [" ".join(SHARED_STAGES)], cpus, settings.memory or SHARED, None, step=0),
         *_arrays("runs", runs, settings, cpus, step=1),
         *_arrays("continued", continued, settings, cpus, step=2),
         SlurmJob("reports", [""], 1, min(settings.memory or SMALL, SMALL), None, step=3),
@@ -117,20 +114,21 @@ def _needs(parameters: Parameters, settings: Cluster, continued: bool) -> list[R
     targets = run_targets(parameters, continued)
     if settings.memory and (settings.hours or not settings.gpus):
         return [RunNeed(one, settings.memory, settings.hours) for one in targets]
-    from raretokens.pipeline.planning import data
-    from raretokens.pipeline.planning.plan import plan
+    from raretokens.pipeline.planning.plan import plan  # slow to import, and other commands do without
+    from raretokens.pipeline.planning.vocabulary import vocabulary_size
 
     processes = max(settings.gpus, 1) * settings.nodes
     every = [run for run in parameters.every_run() if bool(run.init_from) == continued]
     try:
-        texts = [data.text(parameters, run.tokens) for run in every]
+        sizes = [vocabulary_size(parameters, run.tokens) for run in every]
     except UserError as error:
         raise UserError(f"{MACHINE}: cluster.memory: required, since there is no plan yet ({error})") from None
     device = "cuda" if settings.gpus else "cpu"
-    pairs = zip(every, texts, strict=True)
-    planned = [plan(train_job(parameters, run), known, device, processes) for run, known in pairs]
-    memory = _known([one.host_bytes for one in planned])
-    hours = _known([one.hours(card(settings.gpu)) for one in planned]) if settings.gpus else [None] * len(planned)
+    pairs = zip(every, sizes, strict=True)
+    planned = [plan(train_job(parameters, run), size, device, processes) for run, size in pairs]
+    known = [one.host_memory for one in planned if not math.isnan(one.host_memory)]
+    memory = [max(known, default=0.0) if math.isnan(one.host_memory) else one.host_memory for one in planned]
+    hours = [one.hours(card(settings.gpu)) if settings.gpus else None for one in planned]
     return [
         RunNeed(
             one,
@@ -182,16 +180,6 @@ def at_once_shares(hours: list[list[float]], at_once: int | None) -> list[int | 
         if waiting:
             shares[max(waiting, key=lambda number: sum(hours[number]) / shares[number])] += 1
     return shares
-
-
-def _known(values: list[float]) -> list[float]:
-    """Replace unknown values (NaN) by the largest known value."""
-    largest = _largest_known(values)
-    return [largest if math.isnan(value) else value for value in values]
-
-
-def _largest_known(values: Iterable[float]) -> float:
-    return max((value for value in values if not math.isnan(value)), default=0.0)
 
 
 def commands(jobs: list[SlurmJob], settings: Cluster, root: Path) -> Iterator[list[str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from raretokens import paths, tasks
 from raretokens.corpora.registry import PrepareJob, borrowable_tests, known_corpora
+from raretokens.errors import UserError
 from raretokens.evaluation.config import ScoreJob
 from raretokens.files import write_text
 from raretokens.objectives.registry import declared
@@ -109,6 +110,21 @@ def train_job(parameters: Parameters, run: Run) -> TrainJob:
     settings = parameters.task(run.task)
     recipe = settings.models[run.model].training(settings.training)
     return TrainJob(run=run, training=recipe, groups=parameters.tokens[run.tokens].groups)
+
+
+def select_jobs(parameters: Parameters, names: list[str]) -> list[TrainJob]:
+    """Return the trainings of the runs of the given names (`gpt2m-agg` or `lm/gpt2m-agg`), or of all runs without names.
+
+    Raises:
+        UserError: a name is unknown.
+    """
+    jobs = [train_job(parameters, run) for run in parameters.every_run()]
+    names_of = [{job.run.name, f"{job.run.task}/{job.run.name}"} for job in jobs]
+    for name in names:
+        if not any(name in known for known in names_of):
+            known = ", ".join(job.run.name for job in jobs)
+            raise UserError(f"no run named {name!r}; the run sheet has {known}")
+    return [job for job, known in zip(jobs, names_of, strict=True) if not names or known & {*names}]
 
 
 def job_files(parameters: Parameters) -> dict[Path, str]:

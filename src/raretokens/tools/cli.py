@@ -22,8 +22,8 @@ AUDIENCES = {
     },
     "in the folder of a scale of a clone, to plan and to run it": {
         "plan": ("plan_commands.show_plan", "Estimate parameters, tokens, FLOPs, hours, memory and disk of every run"),
-        "check": ("plan_commands.try_runs", "Try two training steps and an evaluation of each run at full size, on random ids"),
-        "alpha": ("plan_commands.show_alpha", "Print the share of types and target tokens that each alpha of AGG makes rare"),
+        "check": ("plan_commands.try_runs", "Try a few training steps and an evaluation of each run at full size, on random ids"),
+        "alpha": ("alpha_command.show_alpha", "Print the share of types and target tokens that each alpha of AGG makes rare"),
         "stages": ("scale_commands.show_stages", "Print the stages of dvc.yaml, a line for all runs of each"),
         "runs": ("scale_commands.show_runs", "Print the DVC targets of each run, a line for each run"),
         "cluster": ("scale_commands.submit", "Submit the scale to Slurm: what runs share, an array of runs, the reports"),

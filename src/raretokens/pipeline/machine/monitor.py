@@ -7,7 +7,9 @@ import resource
 import shutil
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from types import TracebackType
 
 import torch
@@ -47,6 +49,16 @@ class Speed:
 
     def begin(self) -> None:
         self.start, self.tokens = time.monotonic(), 0
+        self.steps: list[float] = []  # seconds since the start at the end of each step
+
+    def after_step(self, tokens: int) -> None:
+        self.tokens += tokens
+        self.steps.append(time.monotonic() - self.start)
+
+    def step_seconds(self) -> float | None:
+        """Return the median seconds of a step, without the first one, which warms up; None if there are no others."""
+        seconds = [after - before for before, after in pairwise(self.steps)]
+        return round(median(seconds), 6) if seconds else None
 
     def facts(self) -> dict[str, float | None]:
         """Return the speed of all processes together and the peak memory of this process.
@@ -98,6 +110,7 @@ class Monitor:
         if kind is None and self.is_main:
             machine = {"machine": _machine(), "bfloat16_to_float32": precision.bfloat16_to_float32()}
             facts = {**machine, "revision": revision(), **self.speed.facts(), **self.usage.facts()}
+            facts["step_seconds"] = self.speed.step_seconds()
             write_text(self.usage.file.with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
             self.usage.file.unlink(missing_ok=True)
 
@@ -117,7 +130,7 @@ class Progress(Observer):
         print(f"{self.name}  {text}", flush=True)
 
     def after_step(self, row: dict, tokens: int) -> None:
-        self.speed.tokens += tokens
+        self.speed.after_step(tokens)
         step = row["update"]
         if row["valid_nll"] is not None:
             self.remarked(f"step {step}  validation NLL {row['valid_nll']:.4f}")

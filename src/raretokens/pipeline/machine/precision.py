@@ -4,7 +4,6 @@ The precision of a run is a parameter, because it changes the result. So the tim
 """
 
 import time
-from collections.abc import Iterable
 from functools import cache
 
 import torch
@@ -38,16 +37,6 @@ def product_seconds(dtype: torch.dtype) -> float:
 def warning(precision: str) -> str | None:
     """Return a warning for a run in bfloat16 if products in bfloat16 are measurably slower on this processor."""
     ratio = bfloat16_to_float32() if precision == "bfloat16" else None
-    return f"warning: {_comparison(ratio)}" if ratio is not None and ratio >= SLOWER else None
-
-
-def summary(precisions: Iterable[str]) -> str | None:
-    """Return a line that compares the speeds and counts the runs in bfloat16; None where a GPU trains."""
-    ratio, every = bfloat16_to_float32(), [*precisions]
-    if ratio is None:
+    if ratio is None or ratio < SLOWER:
         return None
-    return f"{_comparison(ratio)}; {every.count('bfloat16')} of {len(every)} runs use bfloat16"
-
-
-def _comparison(ratio: float) -> str:
-    return f"a product in bfloat16 takes {ratio:.2g} times as long as in float32 on this processor"
+    return f"warning: a product in bfloat16 takes {ratio:.2g} times as long as in float32 on this processor"

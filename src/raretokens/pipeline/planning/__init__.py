@@ -1,1 +1,1 @@
-"""Planning of runs: estimates of memory, disk and hours, refusal of runs that cannot fit, and trials at full model size."""
+"""Planning of runs: estimates of parameters, tokens, FLOPs, memory, disk and hours, and refusal of runs that cannot fit."""

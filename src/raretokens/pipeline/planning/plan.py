@@ -1,39 +1,47 @@
-"""Needs of each run on a run sheet: FLOPs, hours, memory and disk.
+"""Needs of a run by formulas: FLOPs, hours, memory and disk.
 
-The memory of a training step adds up the tensors of training/loop.py at the peak of the step. Activations are those that
-autograd saves (memory.py). Weights, gradients, Adam's moments and the loss follow from their shapes. The estimate omits AGG's
-window, a few hundred MB in full runs, and communication buffers beyond one copy of the gradients. docs/gpus.md compares it with
-measured peaks.
+FLOPs are 6 per parameter of a matrix product and token (Kaplan et al., 2020; Hoffmann et al., 2022), and those of attention
+(Chowdhery et al., 2022, appendix B). Hours are FLOPs at a share of a GPU's peak, but at least the time in which the host starts
+the kernels. Memory adds up weights, gradients, Adam's moments, activations, a chunk of logits and copies of the embedding matrix.
 """
 
 import json
-import math
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
 from raretokens.loss import gated_cross_entropy
-from raretokens.loss.objective import Objective
-from raretokens.models.registry import flops_per_token
-from raretokens.objectives.registry import declared
+from raretokens.models.registry import build, flops_per_token
 from raretokens.pipeline.machine import settings
 from raretokens.pipeline.machine.cards import Card
-from raretokens.pipeline.planning.data import Text
-from raretokens.pipeline.planning.duration import FLOAT, rates_of, step_seconds
-from raretokens.pipeline.planning.memory import ForwardPass, measure_forward
 from raretokens.run import Run
 from raretokens.tasks import describe
 from raretokens.training.batches import least_tokens
 from raretokens.training.config import Training, TrainJob
 from raretokens.training.example_batches import bucket_tokens
 
-SNAPSHOT_FLOAT = 2  # bytes of a number in a snapshot
-LOG_LINE = 100  # bytes of log.tsv per step; data/scratch has a second copy
+FLOAT, SNAPSHOT_FLOAT = 4, 2  # bytes of a number in training, and in a snapshot of the embedding matrix
+UTILISATION = 0.4  # share of the peak that training reaches; GPT-2 medium on an H200 reached 0.31 to 0.42
+# Seconds in which the host starts a training step, and the kernels of each parameter tensor in a forward and backward pass.
+# Measured on an H200, skip-gram gives the first, and the base translation model the second.
+STEP, TENSOR = 2e-3, 0.3e-3
 CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions per chunk of the loss
-# Factor for allocator fragmentation. It was measured on a CPU, where stages/run keeps large tensors in the heap.
-SLACK = {"cpu": 1.6, "cuda": 1.1}
+FEW, MORE, SHORT = 2, 4, 16  # sequences of two measured forward passes, and their positions
+HALF = 0.5  # activations in bfloat16 compared with float32; some operations stay in float32
+SLACK = {"cpu": 1.25, "cuda": 1.0}  # factor for the fragmentation of the heap
 PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # bytes of libraries, or of the CUDA context and the cuBLAS workspace
-# Copies of the embedding matrix that a penalty keeps. Measured: 2.0 for CosReg, 1.1 for spectrum control, fewer for others.
-PENALTY_COPIES = 2
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    parameters: int
+    tensors: int  # parameter tensors
+    width: int  # embedding dimension
+    fixed: float  # bytes of activations in float32, independent of the number of positions
+    activations: float  # bytes of activations in float32 per position; NaN if the forward pass reads the values of its tensors
 
 
 @dataclass(frozen=True)
@@ -41,14 +49,12 @@ class Planned:
     """Needs of a run; memory and disk are in bytes. With several processes, memory is that of one of them."""
 
     job: TrainJob
-    text: Text
-    forward: ForwardPass
+    vocabulary: int  # rows of the embedding matrix
+    model: ModelSize
     device: str  # cpu or cuda
     processes: int
     micro_batch: int  # positions of one forward and backward pass, padding included
-    pass_tokens: int  # most tokens of a pass; a step of random length may have more than tokens_per_step
-    snapshots: float  # bytes of the embedding snapshots, which are loaded at the end of training
-    is_eager: bool  # whether the model trains without torch.compile
+    passes: int  # forward and backward passes of a process in a training step
 
     @property
     def name(self) -> str:
@@ -63,16 +69,6 @@ class Planned:
         return self.job.training
 
     @property
-    def parameters(self) -> int:
-        """Number of trained parameters."""
-        return self.forward.parameters
-
-    @property
-    def sides(self) -> int:
-        """Number of sides of the text: 2 for source and target."""
-        return len(describe(self.run.task).sides)
-
-    @property
     def tokens(self) -> int:
         """Target tokens of the whole training. In translation this is an upper bound, which includes padding."""
         return self.training.steps * self.training.tokens_per_step
@@ -80,145 +76,97 @@ class Planned:
     @property
     def flops(self) -> float:
         """FLOPs of the whole training, including attention."""
-        return self.tokens * self._flops_per_token(self.training.block)
+        positions = min(self.training.block, describe(self.run.task).positions or self.training.block)
+        return self.tokens * flops_per_token(self.run.architecture, self.run.shape, self.vocabulary, positions)
+
+    def hours(self, card: Card, utilisation: float = UTILISATION) -> float:
+        """Return the training hours at a share of the peak of the run's precision, on one card per process."""
+        computing = self.flops / self.training.steps / (self.processes * card.peak(self.training.precision) * utilisation)
+        return self.training.steps * max(computing, STEP + TENSOR * self.passes * self.model.tensors) / 3600
 
     @property
-    def attention_flops(self) -> float:
-        """FLOPs of attention scores, which 6 x parameters x tokens omits."""
-        return self.flops - self.tokens * self._flops_per_token(0)
-
-    def _flops_per_token(self, block: int) -> float:
-        positions = min(block, describe(self.run.task).positions or block)
-        return flops_per_token(self.run.architecture, self.run.shape, self.text.rows, positions)
-
-    def seconds(self, card: Card) -> dict[str, float]:
-        """Seconds of a training step by kind of operation, on as many cards as the run has processes (duration.py)."""
-        return step_seconds(
-            self.job, self.text.rows, self.parameters, self.pass_tokens, self.device, rates_of(card, self.is_eager),
-            self.processes, self.has_penalty,
-        )  # fmt: skip
-
-    def hours(self, card: Card, utilisation: float | None = None) -> float:
-        """Training hours, estimated from counted operations, or from a given share of the peak of the run's precision."""
-        if utilisation is None:
-            return self.training.steps * sum(self.seconds(card).values()) / 3600
-        return self.flops / (self.processes * card.peak(self.training.precision) * utilisation) / 3600
-
-    def utilisation(self, card: Card) -> float:
-        """Share of the peak of the run's precision in the estimated hours."""
-        peak = self.processes * card.peak(self.training.precision)
-        return self.flops / (3600 * self.hours(card) * peak) if self.flops else math.nan
+    def memory(self) -> float:
+        """Peak bytes on the training device; NaN if the activations are unknown."""
+        is_half, weights = self.training.precision == "bfloat16", FLOAT * self.model.parameters
+        embedding = FLOAT * self.vocabulary * self.model.width  # counts twice: gradients of the softmax and of the look-up
+        activations = (HALF if is_half else 1) * (self.model.fixed + self.model.activations * self.micro_batch)
+        classes = 0 if describe(self.run.task).kind in ("documents", "images") else self.vocabulary
+        logits = 2 * (HALF if is_half else 1) * FLOAT * min(CHUNK[self.device], self.micro_batch) * classes
+        moments = 2 if "adam" in self.training.rule.name else 1  # others keep at most a mean of the weights
+        states = 2 + moments + is_half * HALF + (self.processes > 1)  # weights, gradients; weights in bfloat16; exchange
+        return PROGRAM[self.device] + SLACK[self.device] * (states * weights + activations + logits + 2 * embedding)
 
     @property
-    def has_penalty(self) -> bool:
-        """Whether the objective adds a penalty on the embedding matrix to the loss."""
-        module = import_module(f"raretokens.objectives.{declared(self.run.objective).module}")
-        return module.Objective.penalty is not Objective.penalty
-
-    @property
-    def is_accumulated(self) -> bool:
-        """Whether a step has several forward and backward passes. Padding divides a step that spans length buckets."""
-        training, most = self.training, self.micro_batch
-        if describe(self.run.task).kind == "bitext":
-            most = min(most, bucket_tokens(training.tokens_per_step, training.block))
-        return most < share_of_process(training, self.processes)
-
-    def on_device(self) -> dict[str, float]:
-        """Return the peak bytes on the training device by kind; NaN if the activations are unknown."""
-        working = SLACK[self.device] * self._fullest_moment()
-        parts = {"weights": self._model, "Adam": 2 * self._model, "working": working, "program": PROGRAM[self.device]}
-        if self.processes > 1:
-            parts["exchange"] = self._model
-        return {name: float(value) for name, value in parts.items()}
-
-    def on_host(self) -> dict[str, float]:
-        """Return the peak bytes of host memory by kind. With a GPU: the model at start and end, and the snapshots."""
-        saving = {"saving": 3.0 * self._model}  # copy of weights and Adam's moments, written while training continues
+    def host_memory(self) -> float:
+        """Peak bytes of host memory, with the copy of weights and moments that is saved while training continues."""
+        saving = 3.0 * FLOAT * self.model.parameters
         if self.device == "cpu":
-            return self.on_device() | saving
-        return {"program": 2.0e9, "model": float(self._model), "snapshots": self.snapshots} | saving
+            return self.memory + saving
+        return 2.0e9 + FLOAT * self.model.parameters + self.snapshots + saving
 
     @property
-    def device_bytes(self) -> float:
-        return sum(self.on_device().values())
+    def snapshots(self) -> float:
+        """Bytes of the embedding snapshots: the first, one every snapshot_every steps, and the last."""
+        copies = 1 + -(-self.training.steps // self.training.snapshot_every)
+        return float(copies * self.vocabulary * self.model.width * SNAPSHOT_FLOAT)
 
     @property
-    def host_bytes(self) -> float:
-        return sum(self.on_host().values())
-
-    @property
-    def _model(self) -> int:
-        """Bytes of the weights."""
-        return FLOAT * self.parameters
-
-    def _fullest_moment(self) -> float:
-        """Return the peak bytes over the phases of a step, without weights and Adam's moments."""
-        is_half = self.training.precision == "bfloat16"
-        forward = self.forward
-        embedding = FLOAT * self.text.rows * forward.width
-        activations = forward.fixed + forward.per_sequence * self.micro_batch / forward.positions
-        grown = activations + FLOAT * self.micro_batch * forward.width  # with the gradient of the final hidden states
-        logits = 2 * FLOAT * min(CHUNK[self.device], self.micro_batch) * self.text.rows  # with their exponentials
-        gradients = self._model if self.is_accumulated else 0
-        penalty = PENALTY_COPIES * embedding if self.has_penalty else 0
-        moments = {
-            "loss": grown + logits + embedding * (1.5 if is_half else 1) + gradients,
-            "backward": grown + 2 * embedding + penalty + gradients,
-            "first layer": self._model + 3 * embedding,  # all gradients; the embedding also has that of the look-up
-            "end": self._model + self.snapshots if self.device == "cpu" else 0.0,  # mean of the checkpoints
-        }
-        return max(moments.values(), key=lambda size: (math.isnan(size), size))
-
-    @property
-    def disk_left(self) -> float:
-        """Bytes of the run's outputs in data/runs: weights, embedding snapshots and log."""
-        return self.snapshots + self._model + LOG_LINE * self.training.steps
+    def disk(self) -> float:
+        """Bytes of the run's outputs in data/runs: weights and embedding snapshots."""
+        return self.snapshots + FLOAT * self.model.parameters
 
     @property
     def disk_while_training(self) -> float:
-        """Bytes in data/scratch: log, embedding snapshots, a new and two earlier resumable states, and checkpoints.
-
-        A state contains the weights and both of Adam's moments. The training and the two earlier states may each keep different
-        checkpoints, and one more is being written.
-        """
-        training = self.training
-        kept = 1 if training.keep == "best" else training.keep
-        snapshots = snapshot_bytes(training, self.forward.width, self.text.rows)
-        return snapshots + (3 * 3 + 3 * kept + 1) * self._model + LOG_LINE * training.steps
+        """Bytes in data/scratch: snapshots, a new and two earlier states with two moments, and their kept checkpoints."""
+        kept = 1 if self.training.keep == "best" else self.training.keep
+        return self.disk + (3 * 3 + 3 * kept) * FLOAT * self.model.parameters
 
 
-def share_of_process(training: Training, processes: int) -> int:
-    """Return the tokens of a training step that one process computes."""
-    return max(training.tokens_per_step // processes, training.block)
-
-
-def snapshot_bytes(training: Training, width: int, rows: int) -> float:
-    """Return the bytes of the embedding snapshots: the first, one every snapshot_every steps, and the last."""
-    copies = 1 + -(-training.steps // training.snapshot_every)
-    return float(copies * rows * width * SNAPSHOT_FLOAT)
-
-
-def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
+def plan(job: TrainJob, vocabulary: int, device: str, processes: int = 1) -> Planned:
     """Estimate the needs of a run on `device` (cpu or cuda) with data parallelism over `processes`."""
-    task, training = describe(job.run.task), job.training
-    micro = share = share_of_process(training, processes)
-    machine = settings.read()
+    task, run, training = describe(job.run.task), job.run, job.training
+    share, machine = max(training.tokens_per_step // processes, training.block), settings.read()
     own = machine.micro_batch if "micro_batch" in machine.model_fields_set else settings.MICRO_BATCH[device]
-    if not task.whole_steps:
-        micro = min(own, share)
-        if task.kind == "bitext":  # a micro-batch is from one length bucket, or spans small buckets, padded to the longest pair
-            bucket, least = bucket_tokens(training.tokens_per_step, training.block), least_tokens(device)
-            micro = min(micro, bucket) if bucket >= least else min(own, least)
-    forward = forward_of(job, text.rows, device)
-    snapshots = snapshot_bytes(training, forward.width, text.rows)
+    micro = share if task.whole_steps else min(own, share)
+    if task.kind == "bitext":  # a micro-batch is from one length bucket, or spans small buckets, padded to the longest pair
+        micro = min(own, max(min(micro, bucket_tokens(training.tokens_per_step, training.block)), least_tokens(device)))
     micro = max(micro, training.block)
-    most = micro if task.kind == "bitext" else own
-    is_eager = not machine.compiles(job.run.architecture, training.steps)
-    return Planned(job, text, forward, device, processes, micro, most, snapshots, is_eager)
+    size = measure(run.architecture, json.dumps(run.shape), vocabulary, training.block, len(task.sides), device)
+    return Planned(job, vocabulary, size, device, processes, micro, -(-share // micro))
 
 
-def forward_of(job: TrainJob, rows: int, device: str) -> ForwardPass:
-    """Measure the forward pass of the run's model with `rows` rows in the embedding matrix."""
-    run, training = job.run, job.training
-    sides, is_half = len(describe(run.task).sides), training.precision == "bfloat16"
-    return measure_forward(run.architecture, json.dumps(run.shape), rows, training.block, sides, is_half, device)
+@cache
+def measure(architecture: str, shape: str, rows: int, positions: int, sides: int, device: str) -> ModelSize:
+    """Measure a model on the meta device, which has shapes and no memory.
+
+    Fused attention on a GPU does not save its scores, and the positions of a recurrent layer are many kernels. So few positions
+    of such models are measured, and the result grows with the positions. `shape` is JSON; `sides` is the number of inputs.
+    """
+    values = json.loads(shape)
+    with torch.device("meta"):
+        model = build(architecture, values, rows, positions)
+    is_scaled = (device == "cuda" and "heads" in values) or any(isinstance(part, nn.RNNBase) for part in model.modules())
+    positions = min(positions, SHORT) if is_scaled else positions
+    try:
+        few, more = (saved_bytes(model, sequences, positions, sides) for sequences in (FEW, MORE))
+    except RuntimeError:  # an operation reads the values of a tensor
+        few = more = float("nan")
+    each = (more - few) / (MORE - FEW)
+    sizes = [parameter.numel() for parameter in model.parameters()]
+    return ModelSize(sum(sizes), len(sizes), model.embedding.shape[1], few - FEW * each, each / positions)
+
+
+def saved_bytes(model: nn.Module, sequences: int, positions: int, sides: int) -> float:
+    """Return the bytes that autograd saves in a forward pass on the meta device. A storage with several views counts once."""
+    example = getattr(model, "example", None)  # a model may define its own inputs
+    inputs = example(sequences, positions) if example else [torch.zeros(sequences, positions, dtype=torch.int64)] * sides
+    inputs, storages = [one.to("meta") for one in inputs], set()
+
+    def keep(tensor: Tensor) -> Tensor:
+        storages.add(tensor.untyped_storage())
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(*inputs)
+    own = {tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers(), *inputs)}
+    return float(sum(storage.nbytes() for storage in storages - own))
