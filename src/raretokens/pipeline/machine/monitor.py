@@ -49,15 +49,15 @@ class Speed:
 
     def begin(self) -> None:
         self.start, self.tokens = time.monotonic(), 0
-        self.steps: list[float] = []  # seconds since the start at the end of each step
+        self.ends: list[float] = []  # time at the end of each step
 
-    def after_step(self, tokens: int) -> None:
+    def after_step(self, tokens: int, now: float) -> None:
         self.tokens += tokens
-        self.steps.append(time.monotonic() - self.start)
+        self.ends.append(now)
 
     def step_seconds(self) -> float | None:
         """Return the median seconds of a step, without the first one, which warms up; None if there are no others."""
-        seconds = [after - before for before, after in pairwise(self.steps)]
+        seconds = [after - before for before, after in pairwise(self.ends)]
         return round(median(seconds), 6) if seconds else None
 
     def facts(self) -> dict[str, float | None]:
@@ -130,11 +130,10 @@ class Progress(Observer):
         print(f"{self.name}  {text}", flush=True)
 
     def after_step(self, row: dict, tokens: int) -> None:
-        self.speed.after_step(tokens)
-        step = row["update"]
+        now, step = time.monotonic(), row["update"]
+        self.speed.after_step(tokens, now)
         if row["valid_nll"] is not None:
             self.remarked(f"step {step}  validation NLL {row['valid_nll']:.4f}")
-        now = time.monotonic()
         if now - self.last < self.seconds and step < self.steps:
             return
         self.last, left = now, (now - self.start) / max(step - self.done, 1) * (self.steps - step)
