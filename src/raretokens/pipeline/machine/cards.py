@@ -21,7 +21,6 @@ class Card:
     memory: float  # bytes
     flops: float  # peak dense bfloat16 operations per second
     float32: float  # peak float32 operations per second, without TF32
-    bandwidth: float  # bytes of its memory per second
 
     def peak(self, precision: str) -> float:
         """Return the peak operations per second of matrix products in `precision` (float32 or bfloat16)."""
@@ -55,6 +54,6 @@ def find_card(device: str) -> Card | None:
 @cache
 def _cards() -> dict[str, Card]:
     return {
-        name: Card(name, row["torch"], row["memory"] * 1e9, row["tflops"] * 1e12, row["float32"] * 1e12, row["bandwidth"] * 1e9)
+        name: Card(name, row["torch"], row["memory"] * 1e9, row["tflops"] * 1e12, row["float32"] * 1e12)
         for name, row in read_yaml(TABLE).items()
     }
