@@ -19,11 +19,10 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
-    "sphinx_design",
     "sphinx_argparse_cli",
     "_extension",
 ]
-exclude_patterns = ["verdict.md", "_*", "examples", "paper", "studies"]
+exclude_patterns = ["_*", "examples", "paper", "studies"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # annotations name classes of torch, whose documentation is not linked offline
 

@@ -1,4 +1,4 @@
-"""What is written of verdicts: the main claims, the counts, the page, and claims.csv, which is read back."""
+"""What is written of verdicts: the main claims, the counts, the page, and claims.csv."""
 
 from collections import Counter
 from dataclasses import replace
@@ -14,7 +14,7 @@ from raretokens.evidence.verdict import Outcome, Verdict, counted, judge, judge_
 from raretokens.papers.claim import Claim
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet
-from raretokens.report.claims import in_words, main_claims, other_counts, read_csv, to_csv, verdict_counts
+from raretokens.report.claims import in_words, main_claims, other_counts, verdict_counts
 from raretokens.report.paper_pages import pages
 from raretokens.run import Sheet
 
@@ -76,20 +76,31 @@ def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("claim", "effect", "cells"),
+    ("claim", "effect", "threshold", "seeds"),
     [
-        ({"than": -0.1, "expect": "lower"}, {"seeds": 3, "seed_interval": Interval(-0.2, -0.15)}, ("below -0.1", "3")),
-        ({"margin": 0.05, "expect": "same"}, {"seeds": 3, "seed_interval": Interval(0, 0.01)}, ("-0.05 to +0.05", "3")),
-        ({}, {"seeds": 1, "interval": None, "test_interval": Interval(0.1, 0.2)}, ("", "one seed (test set alone)")),
-        ({}, {"seeds": 2, "seed_interval": Interval(0.1, 0.2), "test_interval": None}, ("", "two seeds (pooled alone)")),
+        ({"than": -0.1, "expect": "lower"}, {"seeds": 3, "seed_interval": Interval(-0.2, -0.15)}, "below -0.1", "3"),
+        ({"margin": 0.05, "expect": "same"}, {"seeds": 3, "seed_interval": Interval(0, 0.01)}, "between -0.05 and 0.05", "3"),
+        ({}, {"seeds": 1, "interval": None, "test_interval": Interval(0.1, 0.2)}, "above 0", "one seed (test set alone)"),
+        ({}, {"seeds": 2, "seed_interval": Interval(0.1, 0.2), "test_interval": None}, "above 0", "two seeds (pooled alone)"),
     ],
 )
-def test_a_row_shows_the_threshold_and_the_variance_of_few_seeds(tmp_path, claim, effect, cells):
+def test_a_claim_shows_its_threshold_and_the_variance_of_few_seeds(tmp_path, claim, effect, threshold, seeds):
     one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     one = changed(replace(one, claim=AGAINST.replaced(paper="AGG", **claim)), **effect)
-    (row,) = (line for line in pages([one], DECLARED, "small", UNTRAINED)["agg.md"].splitlines() if line.startswith("| s |"))
-    columns = [cell.strip() for cell in row.split("|")[1:-1]]
-    assert (columns[2], columns[8]) == cells
+    text = pages([one], DECLARED, "small", UNTRAINED, {})["agg.md"]
+    (row,) = (line for line in text.splitlines() if line.startswith("| [s]("))
+    assert [cell.strip() for cell in row.split("|")[1:-1]][7] == seeds
+    assert f"The claim is reproduced if the difference is {threshold}." in text and f"**seeds** {seeds} " in text
+
+
+def test_a_card_has_the_number_of_each_run_with_a_link_to_its_scores(request, monkeypatch):
+    monkeypatch.chdir(request.config.rootpath / "scales/small")
+    scores, name = AllScores(run_sheet(load()), Path("reports/runs")), "agg-lowers-rare-perplexity"
+    verdict = judge(name, DECLARED.claims[name], scores["lm"], DECLARED)
+    page = pages([verdict], DECLARED, "small", scores, {})["agg.md"]
+    card = page.split(f'<details id="claim-{name}">')[1].split("</details>")[0]
+    assert "| first | perplexity of rare targets (`ppl.rare`) | [agg](../runs/lm/agg.json) 852.415, [agg-2](" in card
+    assert "**measured** x 0.317" in card and "**reported** x 0.172" in card and "Caveat: " in card
 
 
 def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, monkeypatch):
@@ -164,8 +175,8 @@ def test_conclusions_on_one_effect_count_as_the_weakest_that_was_tested(tmp_path
         name: name for name in ("pair", "falls", "elsewhere")
     }
     declared = DECLARED.model_copy(update={"claims": {"rare": group("rare")}})
-    page = pages(with_counts(verdicts, DECLARED), declared, "small", UNTRAINED)
-    cells = Counter(line.split("|")[-2].strip() for line in page["agg.md"].splitlines() if line.startswith("| s |"))
+    page = pages(with_counts(verdicts, DECLARED), declared, "small", UNTRAINED, {})
+    cells = Counter(line.split("|")[-2].strip() for line in page["agg.md"].splitlines() if line.startswith("| [s]("))
     assert cells == {"with another": 3, "yes": 4, "hardly fails": 1}
     assert "The claim can hardly fail, and no count has it: r." in page["agg.md"] and "It is counted with *s*." in page["agg.md"]
 
@@ -212,13 +223,17 @@ def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_exclud
 def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once():
     empty = Scores("lm", {}, Path("nowhere"))
     verdicts = [judge(name, claim, empty, DECLARED) for name, claim in DECLARED.claims.items()]
-    found = pages(verdicts, DECLARED, "small", UNTRAINED)
+    found = pages(verdicts, DECLARED, "small", UNTRAINED, {})
     for paper in DECLARED.papers:
         text = found[f"{paper.lower()}.md"]
         assert len([line for line in text.split("\n## ")[0].split("\n") if line.startswith("* ")]) == 5
-        own = [claim for claim in DECLARED.claims.values() if claim.paper == paper]
-        rows = [line for line in text.split("\n") if line.startswith("| ") and " --- " not in line]
-        assert len(own) - 1 <= len(rows) - text.count("| claim |") <= len(own), "what two papers conclude stands once"
+        own = {name: claim.statement for name, claim in DECLARED.claims.items() if claim.paper == paper}
+        rows = [line for line in text.split("\n") if line.startswith("| [") and "#claim-" in line]
+        assert len(rows) == text.count("<details id=") == len(own)
+        for name, statement in own.items():
+            assert f"| [{statement}]({paper.lower()}.md#claim-{name}) |" in text
+            assert f'<details id="claim-{name}"><summary>{statement}</summary>' in text
+    assert all(f".md#claim-{name}) |" in found["claims.md"] for name in DECLARED.claims)
 
 
 def test_a_page_says_in_which_models_the_claims_were_tested(request, monkeypatch):
@@ -226,16 +241,16 @@ def test_a_page_says_in_which_models_the_claims_were_tested(request, monkeypatch
     scores = AllScores(run_sheet(load()), Path("reports/runs"))
     names = ("agps-hides-frequency", "freeze-parts-frequent-rows", "agps-lowers-rare-word-perplexity")
     verdicts = [judge(name, claim := DECLARED.claims[name], scores[claim.task], DECLARED) for name in names]
-    text = pages(verdicts, DECLARED, "small", scores)["agps.md"]
+    text = pages(verdicts, DECLARED, "small", scores, {})["agps.md"]
     assert [line for line in text.split("\n## ")[1].split("\n") if line.startswith("| ")][2:] == [
         "| Translation | `base-1k` | 0.37 | 1 | 0 | 0 | 0 |",
         "| Translation | `base` | 0.061 | 1 | 0 | 0 | 0 |",
         "| Language models | `word` | 0.32 | 1 | 0 | 0 | 0 |",
     ]
-    (row,) = (line for line in text.split("\n") if line.startswith(f"| {DECLARED.claims[names[0]].statement} |"))
+    (row,) = (line for line in text.split("\n") if line.startswith(f"| [{DECLARED.claims[names[0]].statement}]("))
     assert row.split("|")[2].strip() == "`base-1k`"
     verdicts = [judge(name, claim := DECLARED.claims[name], scores[claim.task], DECLARED) for name in NAMED]
-    text = pages(verdicts, DECLARED, "small", scores)["cosreg.md"]
+    text = pages(verdicts, DECLARED, "small", scores, {})["cosreg.md"]
     assert "| Translation | `big` | 0.036 |" in text and "| Translation | `base` reversed | 0.058 |" in text
     assert "| `base-1k` / `base-4k` |" in text
 
@@ -244,20 +259,7 @@ def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_pat
     name = "agg-lowers-rare-perplexity"
     empty = judge(name, DECLARED.claims[name], Scores("lm", {}, Path("nowhere")), DECLARED)
     one = changed(replace(empty, outcome=Outcome.REPRODUCED), value=0.3, seeds=3, seed_interval=Interval(0.2, 0.4))
-    small, demo = (pages([one], DECLARED, scale, UNTRAINED)["agg.md"] for scale in ("small", "demo"))
-    assert (
-        f"<details><summary>{one.claim.statement}</summary>" in small and "Caveat: " in small and "Caveat: " not in demo
-    )
-    assert (
-        f"| {one.claim.statement} |  |  | x 0.3 | x 0.2 to x 0.4 |  | x 0.172 | smaller than reported | 3 | table 3 |  |" in demo
-    )
-
-
-def test_verdicts_are_read_back_as_they_were_written(tmp_path):
-    first, second, *_ = DECLARED.claims
-    values = three("agg", [0.9, 0.8, 0.85]) | three("mle", [0.5] * 3)
-    found = judged(tmp_path, DECLARED.claims["agg-raises-isotropy"], values)
-    other = replace(found, name=second, claim=DECLARED.claims[second], reason="why", runs=())
-    verdicts = [replace(found, name=first, claim=DECLARED.claims[first]), changed(other, value=None)]
-    (tmp_path / "claims.csv").write_text(to_csv(verdicts))
-    assert to_csv(list(read_csv(tmp_path / "claims.csv", DECLARED).values())) == to_csv(verdicts)
+    small, demo = (pages([one], DECLARED, scale, UNTRAINED, {})["agg.md"] for scale in ("small", "demo"))
+    assert "Caveat: " in small and "Caveat: " not in demo
+    row = f"| [{one.claim.statement}](agg.md#claim-{name}) |  | x 0.3 | x 0.2 to x 0.4 |  | x 0.172 | smaller than reported | 3 |"
+    assert f"{row} table 3 |  |" in demo

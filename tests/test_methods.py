@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from scipy import stats
 from tiny.run_sheet import DECLARED, cells_of, line, scored
 
@@ -16,10 +17,12 @@ from raretokens.evidence import methods
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.logit_bias import Baseline, baselines
 from raretokens.evidence.verdict import Outcome
+from raretokens.papers.load import load_searches
 from raretokens.papers.task_names import TASKS
 from raretokens.report import method_tables
 from raretokens.run import SheetLine
 
+ROOT = Path(__file__).parents[1]
 PPL = {"mle": [50.0, 51.0, 49.0], "agg": [55.0, 56.5, 53.5]}  # over three seeds
 I_W = {"mle": [0.5, 0.51, 0.49], "agg": [0.8, 0.5, 0.3]}
 
@@ -163,11 +166,23 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     assert versus == ["not better", "inconclusive"] and not any(change.improves for change in changes.values())
     text = method_tables.to_markdown(list(changes.values()), DECLARED)
     assert f"The logit-bias baseline reaches x {bound:.3g} or lower. The run is not better." in text
+    assert "| frage | classify | `lr` | `lr` 0.1 to 10, on random rows | 4 | not recorded |" in text
     assert text.splitlines()[2].startswith("In rare-token perplexity, 0 of 2 runs are certainly better")
     for ends, versus in (((0.8, 0.95), "better"), ((0.9, 1.05), "inconclusive"), ((1.1, 1.2), "not better")):
         baseline = Baseline("rare", "mean P(rare)", 1, {}, rare=0.6, total=1.0, advantage=0.9, interval=Interval(*ends))
         measured = replace(changes["frage-1"], measured_baseline=baseline)
         assert (measured.compared_with_bias, measured.improves) == (versus, versus == "better")
+
+
+def test_the_declared_trials_of_the_cache_pointer_are_those_of_the_lists_and_sources_exist():
+    lists = yaml.safe_load((ROOT / "scales/small/params.yaml").read_text(encoding="utf-8"))["recurrent"]["evaluation"]["pointer"]
+    searches = load_searches(ROOT / "data/paper")
+    assert all((ROOT / search.source).is_file() for search in searches.values())
+    pointer = searches["pointer"]
+    assert pointer.trials == len(lists["window"]) * len(lists["theta"]) * len(lists["weight"])
+    assert pointer.models == lists["models"]
+    for name in ("window", "theta", "weight"):
+        assert f"`{name}` {min(lists[name]):g} to {max(lists[name]):g}" in pointer.bounds
 
 
 def _of_rare(logits: np.ndarray, targets: np.ndarray, is_rare: np.ndarray) -> dict:

@@ -1,21 +1,21 @@
-"""CV*, correlations and power: known answers; numbers that are fixed by construction; the logit-bias baseline as a row."""
+"""CV* and power: known answers; numbers that are fixed by construction; the logit-bias baseline as a row."""
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from tiny.claims import AGAINST, SAME, claim, judged, three
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.effects import reported_effect
 from raretokens.evidence.intervals import LEVEL, Part, moderated
-from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import UNCHANGED, Outcome
+from raretokens.evidence.scores import AllScores, Scores
+from raretokens.evidence.verdict import UNCHANGED, comparison_of
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import run_sheet
 from raretokens.report.claims import cv_star
-from raretokens.report.reproducibility import correlations, powers, to_markdown
 
 ROOT = Path(__file__).parents[1]
 
@@ -30,12 +30,6 @@ def test_cv_star_of_the_worked_example_of_its_authors():
 def test_cv_star_of_normal_values_is_the_coefficient_of_variation_on_average():
     values = np.random.default_rng(0).normal(100, 10, (4000, 3))
     assert np.mean([cv_star(row) for row in values]) == pytest.approx(10 * (1 + 1 / 12), rel=0.03)
-
-
-def test_scores_in_reported_order_have_spearman_one_and_equal_scores_have_none():
-    pearson, spearman = correlations([1.0, 2.0, 4.0], [10.0, 11.0, 30.0])
-    assert spearman == 1.0 and pearson == pytest.approx(np.corrcoef([1, 2, 4], [10, 11, 30])[0, 1])
-    assert correlations([1.0, 2.0], [1.0, 2.0]) is correlations([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) is None
 
 
 def test_power_is_the_share_of_repetitions_that_show_the_effect(tmp_path):
@@ -56,17 +50,6 @@ def test_power_is_the_share_of_repetitions_that_show_the_effect(tmp_path):
     (tmp_path / "equal").mkdir()
     judged(tmp_path / "equal", AGAINST, dict.fromkeys(values, 0.5))
     assert Comparison.of_claim(AGAINST, Scores("lm", scores.lines, tmp_path / "equal/lm")).power(0.0, 0.0, 3) is None
-
-
-def test_power_is_that_of_the_conclusions_that_are_counted(tmp_path):
-    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.55, 0.5]))
-    names = [*three("a", [1, 2, 3]), *three("b", [1, 2, 3])]
-    scores = Scores("lm", {name: line(name[0], seed=int(name[2:] or 1)) for name in names}, tmp_path / "lm")
-    weak, strong, hardly = (AGAINST.replaced(paper="AGG", than=than) for than in (0.3, 0.1, 0.2))
-    shown = [replace(one, name="strong", claim=strong, reported=0.4)]
-    shown += [replace(one, name="weak", claim=weak, reported=0.4, outcome=Outcome.INCONCLUSIVE)]
-    shown += [replace(one, name="hardly", claim=hardly.replaced(hardly_fails="r", tables=[1]), reported=0.4)]
-    assert list(powers(shown, {"lm": scores}, DECLARED).claim) == ["weak"]
 
 
 def test_a_run_with_one_seed_has_the_variance_of_the_other_rows_and_no_degree_of_freedom(tmp_path):
@@ -123,26 +106,17 @@ def test_the_row_of_the_logit_bias_baseline_is_that_of_the_decomposition():
         assert cells[row, "ppl.freq"] > cells["MLE", "ppl.freq"]
 
 
-def test_the_power_of_the_reported_gains_in_bleu():
+def test_the_power_of_the_reported_gains_in_bleu(monkeypatch):
     """Three seeds would mostly show them; five would mostly miss the differences between methods that the papers report."""
-    power = rows("scales/small/reports/power.csv")
-    three, five = ({one["claim"]: float(one[f"power_{seeds}"]) for one in power} for seeds in (3, 5))
-    assert all(three[f"{name}-improves-bleu"] > 0.8 for name in ("agg", "agps", "cosreg", "frage"))
-    assert all(three[name] < five[name] < 0.5 for name in ("agg-beats-cosreg", "agps-beats-cosreg"))
+    monkeypatch.chdir(ROOT / "scales/small")
+    scores = AllScores(run_sheet(load()), Path("reports/runs"))
 
+    def power(name: str, seeds: int) -> float:
+        own = DECLARED.claims[name]
+        return comparison_of(own, scores[own.task], DECLARED).power(reported_effect(own, DECLARED), own.threshold, seeds)
 
-def test_the_page_has_medians_and_counts_of_conclusions():
-    """Of numbers whose mean is another one. A power of exactly 80 % counts."""
-    columns = {"x": ([1, 2, 3], [1, 2, 3]), "y": ([1, 2, 3], [3, 2, 1]), "z": ([1, 2, 4], [10, 11, 30])}
-    rows = [
-        {"table": "agg-6", "column": name, "metric": "chrf", "reported": one, "measured": other, "cv_star": cv, "direction": way}
-        for name, pair in columns.items()
-        for one, other, cv, way in zip(*pair, (1.0, 2.0, 6.0), ("same", "opposite", ""), strict=True)
-    ]
-    about = {"paper": "AGG", "task": "nmt", "metric": "chrf"}
-    planned = [about | {"power_3": low, "power_5": high} for low, high in ((0.1, 0.2), (0.8, 0.9), (0.81, 1.0))]
-    page = to_markdown(pd.DataFrame(rows), [], pd.DataFrame(planned), DECLARED, "small").splitlines()
-    assert "| chrF2 | 9 | 2 | 1 | 6 |" in page
-    table = DECLARED.tables["agg-6"]
-    assert f"| [{table.paper} {table.place}](tables/agg-6.md) | 3 | 0.96 | 1.00 | 3 of 6 |" in page
-    assert any(line.endswith("| 3 | 0.80 | 0.90 | 2 of 3 | 2 of 3 |") for line in page)
+    assert all(power(f"{name}-improves-bleu", 3) > 0.8 for name in ("agg", "agps", "cosreg", "frage"))
+    assert all(power(name, 3) < power(name, 5) < 0.5 for name in ("agg-beats-cosreg", "agps-beats-cosreg"))
+    text = "".join(file.read_text(encoding="utf-8") for file in Path("reports/papers").glob("*.md"))
+    shown = power("agg-beats-cosreg", 5)
+    assert f"an interval of 5 seeds decides the claim with probability {shown:.2f}." in text

@@ -7,7 +7,7 @@ from tiny.claims import AGAINST, SAME, claim, world
 from tiny.run_sheet import DECLARED
 
 from raretokens.evidence.verdict import Verdict, judge
-from raretokens.report.claims import main_claims, read_csv, to_csv
+from raretokens.report.claims import main_claims, to_csv
 
 LOW, HIGH, APART = [0.50, 0.51, 0.49], [0.90, 0.88, 0.89], [0.56, 0.40, 0.70]
 VALUE = claim({"runs": ["a"], "metric": "isotropy.total"}, effect="value", than=0.7)
@@ -58,9 +58,6 @@ def test_only_tested_claims_on_isotropy_have_it_in_both_tables(tmp_path):
     (row,) = csv.DictReader(to_csv([verdict]).splitlines())
     (main,) = csv.DictReader(main_claims([verdict]).splitlines())
     assert row["unit_length"] == main["unit_length"] == "agrees"
-    (tmp_path / "claims.csv").write_text(to_csv([verdict]))
-    declared = DECLARED.model_copy(update={"claims": {"c": verdict.claim}})
-    assert read_csv(tmp_path / "claims.csv", declared)["c"].unit_length == "agrees"
     (tmp_path / "other").mkdir()
     other = claim({"runs": ["a"], "metric": "mean_cosine"}, {"runs": ["b"], "metric": "mean_cosine"})
     scores = {name: {"metrics": {"mean_cosine": 0.5}} for name in "ab"}

@@ -48,9 +48,14 @@ class FileLinks(SphinxTransform):
         for kind in (addnodes.download_reference, addnodes.pending_xref):
             for node in list(self.document.findall(kind)):
                 target, _, anchor = (node.get("reftarget") or "").partition("#")
-                known = node.get("refdomain") not in (None, "", "doc") or target in self.env.found_docs
-                if not known and (path := _path(self.env, target)):
-                    node.replace_self(_link(self.env, path, anchor or node.get("reftargetid") or "", node.children))
+                part, is_page = anchor or node.get("reftargetid") or "", target in self.env.found_docs
+                if node.get("refdomain") not in (None, "", "doc"):
+                    continue
+                if is_page and part.startswith(("claim-", "run-")):  # identifiers in HTML, which Sphinx does not know
+                    address = self.app.builder.get_relative_uri(self.env.docname, target)
+                    node.replace_self(nodes.reference("", "", *node.children, refuri=f"{address}#{part}", internal=False))
+                elif not is_page and (path := _path(self.env, target)):
+                    node.replace_self(_link(self.env, path, part, node.children))
 
 
 def _path(env: BuildEnvironment, target: str) -> PurePosixPath | None:
@@ -98,7 +103,7 @@ def write_pages(app: Sphinx) -> None:
     for name, folder in SCALES.items():
         if (folder / "reports/claims.csv").is_file():
             pages = Path(app.srcdir) / "results" / name
-            Pages(Scale.read(folder, ROOT), pages, _files(app), ROOT, is_first=name == "small").write()
+            Pages(Scale.read(folder, ROOT), pages, _files(app), ROOT, name == "small").write()
 
 
 def write_references(app: Sphinx) -> None:
@@ -154,7 +159,7 @@ def add_libraries(
 ) -> None:
     """Load the libraries on pages that contain a table or a chart."""
     body = context.get("body", "")
-    if "data-table=" in body:
+    if any(f'class="{kind}' in body for kind in ("filtered", "paged", "grid")):
         app.add_js_file("datatables.js", loading_method="defer", priority=300)
         app.add_css_file("datatables.css", priority=300)
     if 'class="chart"' in body:

@@ -1,4 +1,4 @@
-"""Interactive charts of the site as Vega-Lite specifications: the loss of a run, and the curves of a task over seeds."""
+"""The interactive chart of the curves of a task over seeds, as a Vega-Lite specification."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,6 @@ import altair as alt
 
 from raretokens import csv_files
 
-PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"]  # Okabe and Ito
 TITLES = {  # column of reports/plots/<task>.csv -> title of its curves
     "nll": "Training loss (nats per token)",
     "valid_nll": "Validation loss (nats per token)",
@@ -17,22 +16,6 @@ TITLES = {  # column of reports/plots/<task>.csv -> title of its curves
     "rare_freq_cosine": "Mean cosine of rare and frequent rows",
     "rare_group_size": "Number of rare types according to AGG",
 }
-
-
-def loss_chart(points: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a chart of the negative log-likelihood over training steps, with a colour per run and dashes for validation."""
-    chart = alt.Chart(alt.Data(values=[])).mark_line(interpolate="linear")
-    return _finished(
-        points,
-        chart.encode(
-            x=alt.X("step:Q", title="training step"),
-            y=alt.Y("nll:Q", title="NLL (nats per token)", scale=alt.Scale(zero=False)),
-            color=alt.Color("run:N", scale=alt.Scale(range=PALETTE)),
-            strokeDash=alt.StrokeDash("split:N", title="split"),
-            tooltip=["run:N", "split:N", "step:Q", "nll:Q"],
-        ),
-        height=220,
-    )
 
 
 def curves_of(file: Path, models: dict[str, str]) -> tuple[list[dict[str, Any]], list[str]] | None:
@@ -91,11 +74,6 @@ def curves_chart(rows: list[dict[str, Any]], metrics: list[str]) -> dict[str, An
         tooltip=["model:N", "family:N", "step:Q", "mean(value):Q", "min(value):Q", "max(value):Q", "distinct(run):Q"],
     )
     title = alt.Title(alt.expr(f"({json.dumps(dict(zip(metrics, titles, strict=True)))})[metric]"), anchor="start")
-    chart = alt.layer(band, line.add_params(family)).add_params(metric)
-    return _finished(rows, chart.properties(title=title), height=380)
-
-
-def _finished(points: list[dict[str, Any]], chart: alt.Chart | alt.LayerChart, height: int) -> dict[str, Any]:
-    """Return a chart that was made without points, with them. Altair would check each of them against its schema."""
-    found = chart.properties(width="container", height=height, background="transparent").to_dict()
-    return found | {"data": {"values": points}}
+    chart = alt.layer(band, line.add_params(family)).add_params(metric).properties(title=title)
+    found = chart.properties(width="container", height=380, background="transparent").to_dict()
+    return found | {"data": {"values": rows}}  # added last, because Altair would check each point against its schema

@@ -1,31 +1,33 @@
-"""Pages of the site with the reports of a scale, written as MyST Markdown below docs/results/, which git ignores."""
+"""Pages of the site with the reports of a scale, written as MyST Markdown below docs/results/, which git ignores.
+
+A page is the Markdown of a report with its links adjusted. Tables that only the site has are made from CSV files.
+"""
 
 import json
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
-import jinja2
+import pandas as pd
 
-from _extension.charts import curves_chart, curves_of, loss_chart
-from _extension.scale import PaperItem, Scale
-from _extension.views import ClaimView, RunView, common_signatures, run_views
+from _extension.charts import curves_chart, curves_of
+from _extension.runs import common_signatures, run_views
+from _extension.scale import Scale, TablePage
 from raretokens import csv_files
 from raretokens.files import write_text
 from raretokens.papers.task_names import TASKS
-from raretokens.report.cells import Cell, reported_counts
-from raretokens.report.figures import picture_kind
 from raretokens.report.markdown import environment
-from raretokens.report.tables import WAYS, Grid, Marks, marked, remarks
 
-MARKS = Marks(
-    escape, "—", "≠ ", WAYS, quoted="†", suspicious="‡", spread=" ± ", italic="<em>%s</em>", bold="<strong>%s</strong>"
-)
 LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")  # a relative link target in Markdown
+TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)  # a Markdown table
+OWN = {name: name for name in ("index.md", "methods.md", "decomposition.md")}  # file of the reports -> page
+SOURCES = ["row", "column", "measured", "spread", "reported", "delta", "status", "runs", "metric", "notes"]
+NUMBERS = ["paper", "place", "row", "column", "reported", "measured", "status", "notes"]
+CHANGES = ["task", "run", "title", "kind", "measured", "verdict", "seeds", "low", "high"]
 
 
 def write_changed(page: Path, text: str) -> None:
@@ -42,213 +44,158 @@ class Pages:
     folder: Path
     files: str  # address of the code, relative to the top of the site, or absolute if the site is published
     root: Path
-    written: dict[Path, str] = field(default_factory=dict)
     is_first: bool = True  # list the papers in the contents of the site instead of below the overview
+    written: dict[Path, str] = field(default_factory=dict)
 
     def write(self) -> None:
         """Write all pages that changed, and delete obsolete pages."""
-        self._overview()
-        for paper, items in self.scale.papers.items():
-            self._paper(paper, items)
-            for item in items:
-                self._item(item)
-        self._claims()
-        self._numbers()
-        self._methods()
+        papers = [path.stem for path in sorted((self.scale.reports / "papers").glob("*.md"))]
         self._runs()
+        for paper in papers:
+            tables = [one for one in self.scale.tables if one.page.startswith(f"{paper}/")]
+            page = _page(f"papers/{paper}.md")
+            text = self._report(f"papers/{paper}.md", page)
+            if paper != "counts":  # a sentence for README
+                main = [one for one in tables if not one.setting]
+                self._add(page, _wrapped(text, "filtered") if paper == "claims" else text, main)
+            for table in tables:
+                self._table(table)
+        self._add("decomposition.md", self._report("decomposition.md", "decomposition.md"))
+        self._methods()
+        self._numbers()
+        pages = [page for page in self.written if page.parent == self.folder or page.name == "index.md"]
+        contents = [] if self.is_first else [str(page.relative_to(self.folder)) for page in pages]
+        self._add("index.md", self._report("index.md", "index.md"), contents)
         for page, text in self.written.items():
             write_changed(page, text)
         for page in set(self.folder.rglob("*.md")) - set(self.written):
             page.unlink()
 
-    def _add(self, page: str, template: str, **values: Any) -> None:
-        """Render a page with these values. Links in the values are relative to the page."""
-        path = self.folder / f"{page}.md"
-        top = "../" * page.count("/")
-        below = "../" * (page.count("/") + 2) if "://" not in self.files else ""
-        self.written[path] = _environment().get_template(f"{template}.md").render(
-            top=top,
-            scale=self.scale.name,
-            reports=os.path.relpath(self.scale.reports, path.parent),
-            files=f"{below}{self.files}{self.scale.reports.relative_to(self.root)}/",
-            run_link=partial(run_link, top=top),
-            **values,
-        )
+    def _add(self, page: str, text: str, contents: Iterable[TablePage | str] = ()) -> None:
+        """Add a page of the full width, with the pages of `contents` below it."""
+        lines = []
+        for one in contents:
+            label = "" if isinstance(one, str) else one.setting or one.label
+            target = os.path.relpath(one if isinstance(one, str) else one.page, Path(page).parent)
+            lines.append(f"{label} <{target}>" if label else target)
+        tree = "\n".join(["", "```{toctree}", ":hidden:", "", *lines, "```", ""]) if lines else ""
+        self.written[self.folder / page] = f"---\nhide-toc: true\n---\n{text.rstrip()}\n{tree}"
 
-    def _own_text(self, name: str, page: str) -> str:
+    def _report(self, name: str, page: str) -> str:
         """Return Markdown of the reports with its links adjusted to a page. Empty if there is no such file."""
         source = self.scale.reports / name
-        if not source.is_file():
-            return ""
-        text = source.read_text(encoding="utf-8")
-        here = (self.folder / page).parent
-        return LINK.sub(lambda link: self._moved(source.parent / link[1], here), text)
+        text = source.read_text(encoding="utf-8") if source.is_file() else ""
+        return LINK.sub(lambda link: self._moved(source.parent / link[1], (self.folder / page).parent), text)
 
     def _moved(self, target: Path, here: Path) -> str:
         """Return a link from a folder of the site to a file of the reports, or to the page that shows the file."""
         path = Path(os.path.normpath(target))
-        for item in (item for items in self.scale.papers.values() for item in items):
-            if path in (self.scale.reports / f"tables/{item.name}.md", self.scale.reports / f"figures/{item.name}.md"):
-                return os.path.relpath(self.folder / item.paper.lower() / f"{item.page}.md", here)
-        own = ("methods.md", "decomposition.md", "reproducibility.md", "index.md")
-        known = {name: name for name in own} | {"papers/later.md": "later.md"}
-        known |= {f"papers/{paper.lower()}.md": f"{paper.lower()}/index.md" for paper in self.scale.papers}
-        inside = str(path.relative_to(self.scale.reports)) if path.is_relative_to(self.scale.reports) else ""
-        return os.path.relpath(self.folder / known[inside] if inside in known else path, here)
+        inside = path.relative_to(self.scale.reports) if path.is_relative_to(self.scale.reports) else Path()
+        kind, *others = inside.parts or ("",)
+        pages = {f"tables/{one.file}.md": f"{one.page}.md" for one in self.scale.tables} | OWN
+        page = pages.get(str(inside)) or (_page(str(inside)) if kind == "papers" and inside.suffix == ".md" else "")
+        if kind == "runs" and len(others) < 3 and others[0] in TASKS:
+            page = f"runs/{others[0]}.md" + (f"#run-{inside.stem}" if len(others) == 2 else "")
+        return os.path.relpath(self.folder / page if page else path, here)
 
-    @cached_property
-    def _claim_views(self) -> dict[str, ClaimView]:
-        return {name: ClaimView.of(verdict, self.scale) for name, verdict in self.scale.verdicts.items()}
-
-    @cached_property
-    def _run_views(self) -> dict[str, list[RunView]]:
-        return run_views(self.scale)
-
-    def _of_paper(self, paper: str) -> list[ClaimView]:
-        return [view for view in self._claim_views.values() if view.claim.paper == paper]
-
-    def _of_item(self, item: PaperItem) -> list[ClaimView]:
-        return [view for name, view in self._claim_views.items() if self._homes[name] == item]
-
-    @cached_property
-    def _homes(self) -> dict[str, PaperItem | None]:
-        return {name: self.scale.home(verdict) for name, verdict in self.scale.verdicts.items()}
-
-    @cached_property
-    def _claim_pages(self) -> dict[str, str]:
-        """Claim -> its page, relative to the folder of the scale."""
-        return {name: f"{home.paper.lower()}/{home.page}" if home else "later" for name, home in self._homes.items()}
-
-    def _overview(self) -> None:
-        scale, declared = self.scale, self.scale.declared
-        counts = [self.scale.reports / "verdicts.csv", self.scale.reports / "other-verdicts.csv"]
-        cells = {name: scale.cells(name) for name in declared.tables}
-        own = {name: figure for name, figure in declared.figures.items() if figure.paper not in scale.papers}
-        self._add(
-            "index",
-            "overview",
-            nested=not self.is_first,
-            about=declared.scales.get(scale.name),
-            papers=scale.papers,
-            counts=[csv_files.read_csv(file) for file in counts if file.is_file()],
-            findings=self._own_text("findings.md", "index.md"),
-            reported=reported_counts(declared, cells),
-            runs=self._run_views,
-            tasks=TASKS,
-            figures={name: (figure, picture_kind(figure.panels)) for name, figure in own.items()},
-            forest=(self.scale.reports / "forest.svg").is_file(),
-            missing=[
-                f"{task}/{run}" for task, part in scale.scores.items() for run in part.lines if not part.read(run)
-            ],
+    def _table(self, one: TablePage) -> None:
+        """Write the page of a table: its Markdown, its claims, and the sources of its cells."""
+        page = f"{one.page}.md"
+        others = [other for other in self.scale.tables if other.name == one.name and other != one]
+        links = [f"[{other.setting or 'the setting of the claims'}]({Path(other.page).name}.md)" for other in others]
+        declared = self.scale.declared.claims
+        number = one.name.rsplit("-", 1)[-1]
+        of_paper = {name: claim for name, claim in declared.items() if claim.paper == one.table.paper}
+        own = [name for name, claim in of_paper.items() if number in map(str, claim.tables)]
+        claims = csv_files.read_csv(self.scale.reports / "claims.csv").set_index("claim")
+        cells = csv_files.read_csv(self.scale.reports / f"tables/{one.file}.csv")
+        cells = cells[cells.status != ""]
+        notes = cells[["reason", "remark", "note"]].apply(lambda row: "; ".join(filter(None, row)), axis=1)
+        runs = [_run_links(one.table.task, names, "../") for names in cells.runs]
+        text = _environment().get_template("table.md").render(
+            title=f"{one.table.paper} {one.label[0].lower()}{one.label[1:]}",
+            text=_wrapped(self._report(f"tables/{one.file}.md", page), "grid"),
+            csv=os.path.relpath(self.scale.reports / f"tables/{one.file}.csv", (self.folder / page).parent),
+            others=links,
+            claims={name: claims.loc[name] for name in own if name in claims.index},
+            sources=_html(cells.assign(notes=notes)[SOURCES], "paged", runs=runs),
         )
-
-    def _paper(self, paper: str, items: list[PaperItem]) -> None:
-        name = paper.lower()
-        rows = [(item, self._of_item(item)) for item in items]
-        pages = {claim: os.path.relpath(page, name) for claim, page in self._claim_pages.items()}
-        head, *_ = self._own_text(f"papers/{name}.md", f"{name}/index.md").partition("\n## ")
-        about = self.scale.declared.papers.get(paper)
-        shown = next((item for item in items if about and item.name == about.figure), None)
-        self._add(
-            f"{name}/index",
-            "paper",
-            paper=paper,
-            items=rows,
-            head=head,
-            claims=self._of_paper(paper),
-            pages=pages,
-            figure=shown,
-            kind=picture_kind(self.scale.declared.figures[shown.name].panels) if shown else "",
-        )
-
-    def _item(self, item: PaperItem) -> None:
-        declared, page = self.scale.declared, f"{item.paper.lower()}/{item.page}"
-        claims = self._of_item(item)
-        if item.kind == "figure":
-            figure = declared.figures[item.name]
-            self._add(page, "figure", item=item, figure=figure, kind=picture_kind(figure.panels), claims=claims)
-            return
-        table, cells = declared.tables[item.name], self.scale.cells(item.name)
-        grid = Grid.of(table, cells)
-        metrics = {cell.column: declared.known_metric(cell.metric) for cell in reversed(cells)}
-        self._add(
-            page,
-            "table",
-            item=item,
-            table=table,
-            grid=grid,
-            heads=[(title, _head_note(metrics[title], table.token)) for title in grid.columns],
-            cells=[cell for cell in cells if cell.status],
-            remarks=remarks(table, cells),
-            claims=claims,
-        )
-
-    def _claims(self) -> None:
-        papers = list(dict.fromkeys(view.claim.paper for view in self._claim_views.values()))
-        self._add("claims", "claims", claims=[*self._claim_views.values()], pages=self._claim_pages)
-        later = {paper: self._of_paper(paper) for paper in papers if paper not in self.scale.papers}
-        self._add("later", "later", papers=later)
+        self._add(page, text, [] if one.setting else [other for other in others if other.setting])
 
     def _numbers(self) -> None:
         """Write the page of all reported numbers, each with the measured number."""
-        rows = [
-            (item, cell)
-            for items in self.scale.papers.values()
-            for item in items
-            if item.kind != "figure"
-            for cell in self.scale.cells(item.name)
-            if cell.reported and cell.status
-        ]
-        self._add("numbers", "numbers", rows=rows)
+        parts = []
+        for one in self.scale.tables:
+            cells = csv_files.read_csv(self.scale.reports / f"tables/{one.file}.csv")
+            place = f'<a href="{one.page}.html">{escape(one.label.split(":")[0].lower())}</a>'
+            if not one.setting:
+                parts.append(cells.assign(paper=one.table.paper, place=place, notes=cells.reason + " " + cells.note))
+        cells = pd.concat(parts)
+        cells = cells[(cells.reported != "") & (cells.status != "")][NUMBERS]
+        about = "The table lists each number of the papers' tables and texts, and what was measured in its place."
+        self._add("numbers.md", f"# Reported numbers\n\n{about}\n\n{_html(cells, 'filtered', place=cells.place)}")
 
     def _methods(self) -> None:
-        rows = csv_files.read_csv(self.scale.reports / "methods.csv").to_dict("records")
-        self._add("methods", "methods", text=self._own_text("methods.md", "methods.md"), rows=rows)
-        for name in ("decomposition", "reproducibility"):
-            self._add(name, name, text=self._own_text(f"{name}.md", f"{name}.md"))
+        """Write the page of methods, with all measured changes."""
+        changes = csv_files.read_csv(self.scale.reports / "methods.csv")
+        runs = [_run_links(task, run, "") for task, run in zip(changes.task, changes.run, strict=True)]
+        about = "## All measured changes\n\nEach row compares a method with maximum likelihood of the same model, text and seeds."
+        table = _html(changes[CHANGES], "filtered", run=runs)
+        self._add("methods.md", f"{self._report('methods.md', 'methods.md')}\n{about}\n\n{table}")
 
     def _runs(self) -> None:
-        self._add("runs/index", "runs", tasks={task: TASKS[task].title for task in self._run_views})
-        for task, runs in self._run_views.items():
-            charts = {run.name: json.dumps(loss_chart(run.loss)) for run in runs if run.loss}
+        """Write a page for each task with its runs, and a list of these pages."""
+        views = run_views(self.scale)
+        titles = [f"* [{TASKS[task].title}]({task}.md)" for task in views]
+        about = "Each page lists the trained models of one task: parameters, curves, and every score with its signature."
+        self._add("runs/index.md", "\n".join(["# Runs", "", about, "", *titles]), [f"runs/{task}" for task in views])
+        reports = self.scale.reports.relative_to(self.root)
+        below = "" if "://" in self.files else "../" * 3
+        for task, runs in views.items():
             metrics = common_signatures(runs)
-            curves = curves_of(self.scale.reports / f"plots/{task}.csv", {name: run.name for run in runs for name in run.runs})
-            self._add(
-                f"runs/{task}",
-                "task",
+            models = {name: run.name for run in runs for name in run.runs}
+            curves = curves_of(self.scale.reports / f"plots/{task}.csv", models)
+            text = _environment().get_template("task.md").render(
                 task=task,
                 title=TASKS[task].title,
                 runs=runs,
                 metrics=metrics,
                 usual={metric.path: metric.signature for metric in metrics},
-                charts=charts,
                 curves=json.dumps(curves_chart(*curves)) if curves else "",
+                reports=os.path.relpath(self.scale.reports, self.folder / "runs"),
+                files=f"{below}{self.files}{reports}/",
             )
+            self._add(f"runs/{task}.md", text)
 
 
-def run_link(task: str, run: str, top: str) -> str:
-    """Return an HTML link to a run. The name may contain its own task, such as lm/mle."""
-    own, _, name = run.rpartition("/")
-    return f'<a href="{top}runs/{own or task}.html#run-{name}">{escape(run)}</a>'
+def _page(report: str) -> str:
+    """Return the page of a file papers/<name>.md."""
+    name = Path(report).stem
+    return f"{name}.md" if name in ("claims", "later") else f"{name}/index.md"
 
 
-def _head_note(metric: Any, token: str) -> str:
-    if metric is None:
-        return ""
-    return f"{metric.title} ({metric.unit_of(token)}); {metric.better} is better"
+def _wrapped(text: str, kind: str) -> str:
+    """Return Markdown with its tables in containers of a class that site.js looks for: filtered, paged or grid."""
+    return TABLE.sub(lambda found: f"::::{{container}} {kind}\n\n{found[0]}\n::::\n", text)
 
 
-def shown(cell: Cell | None) -> str:
-    """Return a cell as HTML, with the reported number in parentheses in a separate element."""
-    text = marked(cell, MARKS)
-    number, between, reported = text.partition(" (")
-    if cell is None or not cell.reported or not between:
-        return text
-    return f'{number} <span class="reported">({reported}</span>'
+def _html(cells: pd.DataFrame, kind: str, **links: Iterable[str]) -> str:
+    """Return cells as an HTML table in an element of a class that site.js looks for. `links`: columns that are HTML."""
+    shown = cells.map(lambda text: escape(str(text))).assign(**{name: list(column) for name, column in links.items()})
+    table = shown.to_html(index=False, escape=False, border=0, classes="long")
+    return f'```{{raw}} html\n<div class="{kind}">\n{table}\n</div>\n```\n'
 
 
-@cache
-def _environment() -> jinja2.Environment:
+def _run_links(task: str, runs: str, top: str) -> str:
+    """Return links to runs, whose names may contain their own task, such as lm/mle. `top`: path of the folder of the scale."""
+    links = []
+    for run in runs.split():
+        own, _, name = run.rpartition("/")
+        links.append(f'<a href="{top}runs/{own or task}.html#run-{name}">{escape(run)}</a>')
+    return " ".join(links)
+
+
+def _environment() -> Any:
     jinja = environment("_extension", lstrip_blocks=True)
-    jinja.filters |= {"shown": shown, "e": lambda text: escape(str(text))}
+    jinja.filters["e"] = lambda text: escape(str(text))
     return jinja

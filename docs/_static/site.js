@@ -3,6 +3,8 @@
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const PAGE = 50;
+const VERDICT = /^(reproduced|contradicted|inconclusive|not testable|not run)/;
+const FILTERS = ["verdict", "paper", "metric", "task", "title", "status"];
 
 function isDark() {
   const theme = document.body.dataset.theme;
@@ -12,43 +14,68 @@ function isDark() {
 /** Open the part of the page that the address names, such as a claim or a run. */
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  const details = target?.closest("details") ?? target?.nextElementSibling;
-  if (!details?.matches("details")) return;
+  const details = target?.closest("details");
+  if (!details) return;
   details.open = true;
   target.scrollIntoView();
 }
 
-function tableOptions(table) {
-  const kind = table.dataset.table;
+/** Options of a table: filters of the columns that FILTERS names, pages for long tables, and cells ordered by their first number. */
+function tableOptions(table, kind) {
   const layout = { topStart: null, topEnd: null, bottomStart: null, bottomEnd: null };
-  if (kind !== "plain") Object.assign(layout, { topStart: "search", topEnd: "info", bottomEnd: "paging" });
-  if (kind === "filtered" && table.tBodies[0].rows.length > 7) { // filters of a short table would be empty
-    const columns = table.dataset.panes.split(" ").map(Number);
+  if (kind !== "grid") Object.assign(layout, { topStart: "search", topEnd: "info", bottomEnd: "paging" });
+  const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+  const columns = [...heads.keys()].filter((column) => FILTERS.includes(heads[column]));
+  if (kind === "filtered" && columns.length && table.tBodies[0].rows.length > 7) { // filters of a short table would be empty
     layout.top1 = { searchPanes: { columns, cascadePanes: true, controls: false, layout: `columns-${columns.length}` } };
   }
-  return { layout, order: [], paging: kind !== "plain", pageLength: PAGE, autoWidth: false };
+  const render = (data, type) => (type === "sort" || type === "type" ? firstNumber(data) : data);
+  const columnDefs = kind === "grid" ? [{ targets: heads.map((_, column) => column).slice(1), render }] : [];
+  return { layout, columnDefs, order: [], paging: kind !== "grid", pageLength: PAGE, autoWidth: false };
+}
+
+/** Return the first number of a cell, which may be in tags. Cells without a number come last. */
+function firstNumber(html) {
+  const found = html.replace(/<[^>]*>|,(?=\d{3})/g, "").split("(")[0].match(/-?\d+(\.\d+)?(e-?\d+)?/);
+  return found ? Number(found[0]) : Infinity;
 }
 
 async function enhanceTables() {
-  const tables = [...document.querySelectorAll("table[data-table]")];
+  const tables = [...document.querySelectorAll(".filtered table, .paged table, .grid table")];
+  for (const cell of document.querySelectorAll(".filtered td, #claims li")) {
+    const verdict = cell.textContent.trim().toLowerCase().match(VERDICT);
+    if (verdict) Object.assign(cell.dataset, { verdict: verdict[0] });
+  }
   if (!tables.length) return;
   // A browser imports no module from a file, but from a blob that holds the same text.
   const source = new Blob([window.dataTablesSource], { type: "text/javascript" });
   const { default: DataTable } = await import(URL.createObjectURL(source));
-  const made = new Map(tables.map((table) => [table, new DataTable(table, tableOptions(table))]));
-  const sources = document.querySelector("#sources table");
-  document.querySelector("table.grid")?.addEventListener("click", (event) => {
-    const { row, column } = event.target.closest("a.cell")?.dataset ?? {};
-    if (!row || !sources) return;
-    event.preventDefault();
-    const found = made.get(sources).search("");
-    found.column(0).search(row, { exact: true }).column(1).search(column, { exact: true }).draw();
-    const place = document.getElementById("sources");
-    place.scrollIntoView({ behavior: "smooth" });
-    place.focus({ preventScroll: true });
-  });
+  const kind = (table) => table.closest(".filtered, .paged, .grid").classList[0];
+  const made = new Map(tables.map((table) => [table, new DataTable(table, tableOptions(table, kind(table)))]));
+  linkSources(made);
   addEventListener("beforeprint", () => made.forEach((table) => table.page.len(-1).draw()));
   addEventListener("afterprint", () => made.forEach((table) => table.page.len(PAGE).draw()));
+}
+
+/** Show the sources of a cell of the grid when it is selected. Row titles of the grid may have an addition in parentheses. */
+function linkSources(made) {
+  const grid = document.querySelector(".grid table"), place = document.querySelector("#sources-of-each-cell");
+  const sources = made.get(place?.querySelector(".paged table"));
+  if (!grid || !sources) return;
+  const show = (cell) => {
+    const title = cell.parentElement.cells[0].textContent.trim();
+    const column = grid.tHead.rows[0].cells[cell.cellIndex].textContent.trim();
+    const found = sources.search("");
+    found.column(0).search((text) => title === text || title.startsWith(`${text} (`));
+    found.column(1).search(column, { exact: true }).draw();
+    place.scrollIntoView({ behavior: "smooth" });
+  };
+  for (const cell of grid.querySelectorAll("td:not(:first-child)")) {
+    if (!cell.textContent.trim()) continue;
+    cell.tabIndex = 0;
+    cell.addEventListener("click", () => show(cell));
+    cell.addEventListener("keydown", (event) => event.key === "Enter" && show(cell));
+  }
 }
 
 function drawChart(chart) {

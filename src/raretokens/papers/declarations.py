@@ -2,7 +2,6 @@
 
 import fnmatch
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -96,7 +95,6 @@ class Paper(Section):
     authors: str = Field(description="authors and year")
     url: str = Field(description="address of the paper")
     claim: str = Field(description="claim of the paper, in one sentence")
-    figure: str | None = Field(None, description="figure to show on the page of the paper, after the forest plot")
     later: bool = Field(False, description="whether reports count its conclusions and numbers apart, as of a later paper")
 
 
@@ -118,13 +116,6 @@ class Search(Section):
     trials: int | None = Field(None, description="number of tried values; default: not recorded")
     rule: str = Field("", description="selection rule; default: not recorded")
     source: str = Field(description="file of the repository that documents the choice")
-
-    def explains(self, task: str, model: str, objective: str, options: Collection[str]) -> bool:
-        """Whether the entry describes a run. An entry with options describes only runs that set one of them."""
-        wanted = ((task, self.tasks), (model, self.models), (objective, self.objectives))
-        return all(not allowed or name in allowed for name, allowed in wanted) and (
-            not self.options or any(option in self.options for option in options)
-        )
 
 
 COLUMNS = ["row", "column", "group", "value", "note"]

@@ -56,7 +56,7 @@ def load_figures(folder: Path) -> dict[str, Figure]:
 
 
 def load_searches(folder: Path) -> dict[str, Search]:
-    """Load how the options of runs were chosen. Only the checklist needs these declarations."""
+    """Load how the options of runs were chosen. Only the page of methods needs these declarations."""
     return _named(folder / "searches.yaml", Search)
 
 
@@ -220,8 +220,6 @@ def _in_figures(declared: Declarations) -> Iterator[Use]:
 
 
 def _in_others(declared: Declarations) -> Iterator[Use]:
-    for name, paper in declared.papers.items():
-        yield f"papers.yaml: {name}.figure", "figure", paper.figure, ""
     for name, table in declared.tables.items():
         for column in table.columns:
             for metric in (column.metric, column.interval):

@@ -1,5 +1,6 @@
 """Write all reports of a scale, from its score files and the declarations."""
 
+import csv
 import json
 import platform
 import shutil
@@ -18,17 +19,17 @@ from raretokens.evidence import methods
 from raretokens.evidence.decomposition import Decomposition, decompositions, implied
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.settings import views
-from raretokens.evidence.verdict import Verdict, conclusions, conclusions_of, counted, judge_all
+from raretokens.evidence.verdict import Verdict, conclusions_of, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.figure import Figure
 from raretokens.papers.table import Table
 from raretokens.papers.task_names import TASKS
-from raretokens.report import claims, decomposition, forest, method_tables, paper_pages, regimes, reproducibility
+from raretokens.report import claims, decomposition, forest, method_tables, paper_pages, regimes
 from raretokens.report.cells import Cell, reported_counts
 from raretokens.report.effect_text import change_text, finding_text
 from raretokens.report.figure_points import PanelPoints, figure_points
-from raretokens.report.figures import picture_kind, write_figure
+from raretokens.report.figures import write_figure
 from raretokens.report.markdown import render
 from raretokens.report.tables import table_cells, write_table
 from raretokens.run import Sheet
@@ -42,16 +43,19 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     for folder in ("tables", "latex", "figures", "plots", "papers", "charts"):
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
-    cells = {}
+    cells: dict[str, list[Cell]] = {}
+    settings: dict[str, dict[str, str]] = {}  # table -> file of the table in another setting -> title of the setting
     for name, table in declared.tables.items():
         for setting, own in _versions(table, sheet, declared, scores):
-            write_table(f"{name}-{setting}" if name in cells else name, table, own, reports, _title(setting, declared))
+            file, title = f"{name}-{setting}" if name in cells else name, _title(setting, declared)
+            if file != name:
+                settings.setdefault(name, {})[file] = title
+            write_table(file, table, own, reports, title)
             cells.setdefault(name, own)
     for name, figure in declared.figures.items():
         write_figure(points_in_setting(figure, declared, scores), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
-    shown, counts = conclusions(verdicts, declared), claims.in_words(verdicts, declared)
-    numbers, planned = reproducibility.numbers_of(cells, declared, scores), reproducibility.powers(shown, scores, declared)
+    counts, findings = claims.in_words(verdicts, declared), _findings(verdicts, compared, split)
     by_setting = regimes.entries(declared, scores["lm"])
     texts = {
         "claims.csv": claims.to_csv(verdicts),
@@ -63,16 +67,14 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "methods.md": method_tables.to_markdown(compared, declared),
         "decomposition.csv": decomposition.to_csv(split),
         "decomposition.md": decomposition.to_markdown(split, implied(declared), scale),
-        "reproducibility.csv": reproducibility.to_csv(numbers),
-        "power.csv": reproducibility.power_csv(planned),
-        "reproducibility.md": reproducibility.to_markdown(numbers, counted(shown), planned, declared, scale),
         "regimes.csv": regimes.to_csv(by_setting),
         "regimes.md": regimes.to_markdown(by_setting, declared),
-        "findings.md": _findings(verdicts, compared, split),
-        "index.md": render("index.md", verdicts=counts, **_overview(sheet, declared, cells, scores)),
+        "findings.md": findings,
     }
+    overview = {"verdicts": counts, "counts": list(csv.reader(texts["verdicts.csv"].splitlines())), "findings": findings.rstrip()}
+    texts["index.md"] = render("index.md", **overview, **_overview(sheet, declared, cells, settings, scores))
     texts |= {f"plots/{task}.csv": curves_of_all_runs(part, reports / "curves" / task) for task, part in scores.items()}
-    pages = paper_pages.pages(verdicts, declared, scale, scores)
+    pages = paper_pages.pages(verdicts, declared, scale, scores, settings)
     texts |= {f"papers/{name}": page for name, page in pages.items()}
     for name, text in texts.items():
         write_text(reports / name, text)
@@ -201,7 +203,11 @@ def curves_of_all_runs(scores: Scores, folder: Path) -> str:
 
 
 def _overview(
-    sheet: Sheet, declared: Declarations, cells: dict[str, list[Cell]], scores: dict[str, Scores]
+    sheet: Sheet,
+    declared: Declarations,
+    cells: dict[str, list[Cell]],
+    settings: dict[str, dict[str, str]],
+    scores: dict[str, Scores],
 ) -> dict[str, Any]:
     """Return the variables of the template index.md."""
     about = declared.scales.get(sheet.scale)
@@ -214,13 +220,15 @@ def _overview(
         "texts": _texts(scores),
         "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **{name: _version(name) for name in PACKAGES}},
         "reported": reported_counts(declared, cells),
-        "tables": [_line(name, declared, inside) for name, inside in cells.items()],
+        "tables": [_line(name, declared, inside) | {"settings": settings.get(name, {})} for name, inside in cells.items()],
         "figures": [
-            {"id": name, "picture": f"{name}.{picture_kind(figure.panels)}", **figure.model_dump()}
-            for name, figure in declared.figures.items()
+            figure
+            for paper in dict.fromkeys(one.paper for one in declared.figures.values())
+            if paper not in declared.papers
+            for figure in paper_pages.figures_of(paper, declared)
         ],
         "missing": [f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
-        "runs": {task: {name: part.files(name)[0].name for name in part.names()} for task, part in scores.items()},
+        "runs": {task: count for task, part in scores.items() if (count := len(list(part.names())))},
     }
 
 

@@ -3,21 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import gammaln
 
 from raretokens import csv_files
-from raretokens.evidence.comparison import Effect
-from raretokens.evidence.intervals import Interval
-from raretokens.evidence.unit_length import UnitLength
 from raretokens.evidence.verdict import TESTED, Extent, Outcome, Size, Verdict, conclusions, counted
 from raretokens.files import round_digits
-from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, few_seeds_text, number_text
 
@@ -113,49 +106,6 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
 def to_csv(verdicts: list[Verdict]) -> str:
     rows = ([show(verdict) for show in COLUMNS.values()] for verdict in verdicts)
     return csv_files.to_csv(rows, list(COLUMNS))
-
-
-def read_csv(file: Path, declared: Declarations) -> dict[str, Verdict]:
-    """Return the verdicts of a claims.csv by name, for claims that are still declared."""
-    texts = ["claim", "verdict", "family", "counted_with", "setting", "reason", "runs"]
-    table = pd.read_csv(file, dtype=dict.fromkeys(texts, str), float_precision="round_trip")
-    table = table.reindex(columns=[*COLUMNS])  # a file of an earlier revision may lack a column
-    table[texts] = table[texts].fillna("")
-    rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    return {row["claim"]: _verdict(row, declared.claims[row["claim"]]) for row in rows if row["claim"] in declared.claims}
-
-
-def _verdict(row: dict[str, Any], claim: Claim) -> Verdict:
-    def interval(start: str) -> Interval | None:
-        ends = row[f"{start}low"], row[f"{start}high"]
-        return None if None in ends else Interval(*ends)
-
-    return Verdict(
-        name=row["claim"],
-        claim=claim,
-        outcome=Outcome(row["verdict"]),
-        reason=row["reason"],
-        effect=Effect(
-            kind=claim.effect,
-            left=row["left"],
-            right=row["right"],
-            value=row["measured"],
-            interval=interval(""),
-            seed_interval=interval("seeds_"),
-            test_interval=interval("test_"),
-            seeds=row["seeds"],
-        ),
-        reported=row["reported"],
-        runs=tuple(filter(None, row["runs"].split(" / "))),
-        p=row["p"],
-        q=row["q"],
-        family=row["family"],
-        counted_with=row["counted_with"],
-        setting=row["setting"],
-        unit_length=row["unit_length"] and UnitLength(row["unit_length"]),
-        reported_left=row["reported_left"],
-        reported_right=row["reported_right"],
-    )
 
 
 def in_words(verdicts: list[Verdict], declared: Declarations) -> str:

@@ -1,7 +1,7 @@
 """Moves of report files that follow from score files: lines with an effect, counts of verdicts, curves and replicates.
 
 An effect compares two runs, so it may move by twice the tolerance of its metric, or by the width of its interval. What follows
-from an effect, such as a verdict or a power, may change where the numbers of its line or its claim moved within their tolerance.
+from an effect, such as a verdict, may change where the numbers of its line or its claim moved within their tolerance.
 Few seeds borrow the variance of other runs, so an interval may appear or disappear where another line moved. A q depends on the
 other claims of its family, so it may take any value.
 """
@@ -22,8 +22,6 @@ from raretokens.report.moves import Move, number_moves, presence_move, side_by_s
 LINES = {
     "methods.csv": ["task", "run", "baseline", "metric"],
     "decomposition.csv": ["run", "number"],
-    "reproducibility.csv": ["table", "row", "column"],
-    "power.csv": ["claim"],
     "main.csv": ["conclusion", "paper"],
     "regimes.csv": ["quantity", "setting"],
 }
@@ -89,7 +87,7 @@ def cell_moves(
     changed = [column for column in new if column in old and old[column] != new[column]]
     both = [column for column in changed if old[column] and new[column]]
     effects = [column for column in both if column in (*EFFECTS, "mle") and file != "main.csv"]
-    drift = _effect_drift(file, old, declared)
+    drift = _effect_drift(old, declared)
     level = _metric_drift(old, declared)  # of maximum likelihood's own number
     drifts = {column: level if column == "mle" else drift for column in effects}
     numbers = [move for column in effects for move in number_moves(file, row, column, old[column], new[column], drifts[column])]
@@ -103,11 +101,9 @@ def cell_moves(
         yield move._replace(tolerance="as the numbers that it follows from", out=False) if is_free else move
 
 
-def _effect_drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance:
-    """Return the tolerance of an effect: twice that of its metric or the width of its interval; of a mean, that of the metric."""
+def _effect_drift(line: dict[str, str], declared: Declarations) -> Tolerance:
+    """Return the tolerance of an effect: twice that of its metric, or the width of its interval."""
     drift = _metric_drift(line, declared)
-    if file == "reproducibility.csv":
-        return drift
     ends = [(line.get(low), line.get(high)) for low, high in zip(EFFECTS[1::2], EFFECTS[2::2], strict=True)]
     widths = [float(high) - float(low) for low, high in ends if low and high]
     bounds = [2 * (drift.abs or 0.0), 2 * (drift.rel or 0.0) * _level(line), *widths]
@@ -115,8 +111,8 @@ def _effect_drift(file: str, line: dict[str, str], declared: Declarations) -> To
 
 
 def _metric_drift(line: dict[str, str], declared: Declarations) -> Tolerance:
-    owner = declared.tables.get(line.get("table", "")) or declared.claims.get(line.get("claim", ""))
-    task = line.get("task") or (owner.task if owner else "lm")
+    claim = declared.claims.get(line.get("claim", ""))
+    task = line.get("task") or (claim.task if claim else "lm")
     metric = declared.known_metric(line.get("metric") or line.get("number", ""))
     return metric.drift_of(task) if metric else LOGIT_BIAS
 

@@ -26,16 +26,6 @@ def effect_text(kind: EffectKind, value: float | None) -> str:
     return f"x {value:.3g}" if kind == "ratio" else f"{value:+.3g}" if kind == "difference" else f"{value:.4g}"
 
 
-def page_text(kind: EffectKind, value: float | None) -> str:
-    """Format an effect for a browser, with typographic signs and all digits of the CSV file."""
-    text = number_text(value)
-    if not text or kind == "value" or kind == "difference" and value == 0:
-        return text
-    if kind == "ratio":
-        return f"×{text}"
-    return text.replace("-", "−", 1) if text.startswith("-") else f"+{text}"
-
-
 def interval_text(kind: EffectKind, interval: Interval | None) -> str:
     """Format an interval as 0.29 to 0.349, with the digits of the effect. Empty without an interval."""
     return f"{effect_text(kind, interval.low)} to {effect_text(kind, interval.high)}" if interval else ""

@@ -13,6 +13,7 @@ from raretokens import csv_files
 from raretokens.evidence.methods import WORDS, Change
 from raretokens.papers.claim import NEUTRAL
 from raretokens.papers.declarations import Declarations
+from raretokens.papers.load import load_searches
 from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, number_text
 from raretokens.report.figures import save
 from raretokens.report.forest import BIAS, GREEN, PLOT_STYLE, Row, draw_row, finish, legend
@@ -24,6 +25,7 @@ VERSUS = {  # run compared with the logit-bias baseline -> end of a sentence
     "not better": "The run is not better.",
     "inconclusive": "Which is lower is inconclusive.",
 }
+NOT_RECORDED = "not recorded"
 COSTS = "demo/lm/demo"  # the rows of benchmarks/step-cpu.csv that are shown
 COLUMNS: dict[str, Callable[[Change], str]] = {
     "task": lambda change: change.task,
@@ -57,6 +59,7 @@ def to_markdown(found: list[Change], declared: Declarations) -> str:
         methods={objective: runs.values() for objective, runs in methods.items()},
         declared=declared.methods,
         costs=_costs(declared),
+        searches=_searches(declared),
         listed=_listed,
         ratio=lambda value: effect_text("ratio", value),
         versus=VERSUS,
@@ -91,6 +94,22 @@ def _costs(declared: Declarations) -> dict[str, dict[str, str]]:
     file = declared.folder.absolute().parents[1] / "benchmarks/step-cpu.csv"
     rows = csv_files.read_csv(file).to_dict("records") if file.is_file() else []
     return {row["objective"]: row for row in rows if row["size"] == COSTS}
+
+
+def _searches(declared: Declarations) -> list[list[str]]:
+    """Return a row for each declared choice of options: the methods, tasks and options, the search, its trials and its rule."""
+    return [
+        [
+            ", ".join(one.objectives) or "all",
+            ", ".join(one.tasks) or "all",
+            ", ".join(f"`{option}`" for option in one.options) or "all",
+            one.bounds or NOT_RECORDED,
+            NOT_RECORDED if one.trials is None else str(one.trials),
+            one.rule or NOT_RECORDED,
+            f"`{one.source}`",
+        ]
+        for one in load_searches(declared.folder).values()
+    ]
 
 
 def _listed(changes: Iterable[Change]) -> str:

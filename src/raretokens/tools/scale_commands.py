@@ -12,24 +12,22 @@ from typing import Any
 
 from raretokens import csv_files, paths
 from raretokens.errors import UserError
-from raretokens.evidence.scores import AllScores
 from raretokens.files import failure, write_text
 from raretokens.papers.declarations import Declarations
-from raretokens.papers.load import load_declarations, load_searches
+from raretokens.papers.load import load_declarations
 from raretokens.pipeline import cluster, trained
 from raretokens.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import run_sheet, train_job
+from raretokens.pipeline.jobs import run_sheet
 from raretokens.pipeline.lock_file import verify
 from raretokens.pipeline.machine import settings
-from raretokens.report import build, checklist, claims, markdown, scales
+from raretokens.report import build, markdown
 from raretokens.report.diff import compare, to_markdown
 from raretokens.report.revision import Revision
 from raretokens.tools.cli import argument, command, number
 from raretokens.yaml_files import read_yaml
 
-CHECKLIST = "small"  # the scale whose trainings the checklist describes
 MAX_FILES = 6  # files per stage; a longer list is replaced by the common folder
 HEADER = ("stage", "how many", "reads", "writes")
 
@@ -127,10 +125,13 @@ def refresh(arguments: argparse.Namespace) -> None:
     for file in arguments.files:
         if not file.is_file():
             raise UserError(f"{file}: no such file")
-    old = [] if arguments.files else _update(scale_pages(root(), _declared()), arguments.check)
+    old: list[Path] = []
     for file in arguments.files or pages_with_includes(root()):
-        text = markdown.refresh(file.read_text(encoding="utf-8"), file.parent)
-        old += _update({file: text}, arguments.check)
+        before = file.read_text(encoding="utf-8")
+        text = markdown.refresh(before, file.parent)
+        old += [file] * (text != before)
+        if text != before and not arguments.check:
+            write_text(file, text)
     if arguments.check and old:
         names = (os.path.relpath(file) for file in old)
         raise UserError("\n".join(f"{name}: not what the reports say; make readme updates the page" for name in names))
@@ -139,14 +140,6 @@ def refresh(arguments: argparse.Namespace) -> None:
 def pages_with_includes(top: Path) -> list[Path]:
     files = [top / "README.md", *sorted(top.glob("docs/*.md"))]
     return [file for file in files if markdown.INCLUDE.search(file.read_text(encoding="utf-8"))]
-
-
-def _update(pages: dict[Path, str], check: bool) -> list[Path]:
-    """Write the pages that are not current, unless they are only checked, and return them."""
-    old = [file for file, text in pages.items() if not file.is_file() or file.read_text(encoding="utf-8") != text]
-    for file in () if check else old:
-        write_text(file, pages[file])
-    return old
 
 
 def show_verification(arguments: argparse.Namespace) -> None:
@@ -177,36 +170,6 @@ def write_trained(arguments: argparse.Namespace) -> None:
     write_text(trained.FILE, csv_files.to_csv(rows.to_dict("records"), trained.COLUMNS))
     hours = sum(float(one) for one in rows.hours if one)
     print(f"{trained.FILE}: {len(rows)} runs, {hours:.1f} hours; the hours of {sum(rows.hours == '')} are not known")
-
-
-def scale_pages(top: Path, declared: Declarations) -> dict[Path, str]:
-    """Return the pages of docs that are made from the reports of all scales. `top`: the folder of the code."""
-    verdicts, facts = scales.read(top, declared), checklist_facts(top, CHECKLIST, declared)
-    rows = checklist.rows(facts)
-    pages = {
-        "evidence.md": scales.to_markdown(verdicts, declared, scales.training_costs(top)),
-        "verdict.md": scales.in_words(verdicts, declared) + "\n",
-        "checklist.csv": checklist.to_csv(rows),
-        "checklist.md": checklist.to_markdown(rows, facts),
-    }
-    return {top / "docs" / name: text for name, text in pages.items()}
-
-
-def checklist_facts(top: Path, scale: str, declared: Declarations) -> checklist.Facts:
-    """Read what the checklist of a scale needs. `top`: the folder of the code."""
-    folder = top / "scales" / scale
-    parameters = load(folder / paths.PARAMETERS)
-    reports = folder / paths.REPORTS
-    return checklist.Facts(
-        name=scale,
-        reports=reports,
-        declared=declared,
-        scores=AllScores(run_sheet(parameters), reports / "runs"),
-        verdicts=list(claims.read_csv(reports / "claims.csv", declared).values()),
-        searches=load_searches(declared.folder),
-        keep=lambda task, run: train_job(parameters, parameters.run(task, run)).training.keep,
-        trained={(one["task"], one["run"]): one for one in csv_files.read_csv(folder / trained.FILE).to_dict("records")},
-    )
 
 
 @command(argument("revision", nargs="?", default="HEAD", help="default: HEAD"))
