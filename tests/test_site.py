@@ -9,10 +9,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import pytest
-from tiny.run_sheet import DECLARED
 
 ROOT = Path(__file__).parents[1]
-RARE_CLAIM = "results/small/agg/table-3.html#claim-agg-lowers-rare-perplexity"
+RARE_CLAIM = "results/small/agg/index.html#claim-agg-lowers-rare-perplexity"
 
 
 class Page(HTMLParser):
@@ -69,18 +68,22 @@ def test_no_page_needs_the_network(pages):
 
 
 def test_every_table_figure_and_claim_has_its_place_once(site, pages):
-    small = site / "results/small"
-    for kind in ("table", "figure"):
-        for file in (ROOT / f"scales/small/reports/{kind}s").glob("*.csv"):
-            if kind == "table" and file.stem not in DECLARED.tables:
-                continue  # of another setting, beside the table in git
-            paper, *_, number = file.stem.split("-")
-            page = "text" if number == "text" else f"{kind}-{number}"
-            assert paper == "raretokens" or small / f"{paper}/{page}.html" in pages, file
-    rows = (ROOT / "scales/small/reports/claims.csv").read_text().splitlines()[1:]
+    small, reports = site / "results/small", ROOT / "scales/small/reports"
+    for file in (reports / "tables").glob("*.md"):  # also those of other settings
+        paper, number, *setting = file.stem.split("-", 2)
+        page = "-".join(["text" if number == "text" else f"table-{number}", *setting])
+        assert small / f"{paper}/{page}.html" in pages, file
     inside = [page for file, page in pages.items() if file.is_relative_to(small)]
+    shown = {Path(source).stem for page in inside for source in page.sources}
+    assert {file.stem for file in (reports / "figures").glob("*.csv")} <= shown
+    rows = (reports / "claims.csv").read_text().splitlines()[1:]
     found = Counter(name for page in inside for name in page.ids if name.startswith("claim-"))
     assert found == {f"claim-{row.split(',')[0]}": 1 for row in rows}
+
+
+def test_the_page_of_a_table_links_to_its_other_settings_and_its_claims(site, pages):
+    table = pages[site / "results/small/agg/table-3.html"]
+    assert "table-3-32k.html" in table.links and "index.html#claim-agg-lowers-rare-perplexity" in table.links
 
 
 def test_all_pages_are_in_the_contents(site, pages):
@@ -126,38 +129,40 @@ def test_links_of_the_start_page_open_pages_with_their_anchors(shown):
 
 def test_a_heading_sorts_its_column_and_a_cell_finds_its_sources(shown):
     window = shown("results/small/agg/table-3.html")
-    heading = window.locator("table.grid thead th").nth(3)
+    heading = window.locator(".grid thead th").nth(3)
     heading.locator(".dt-column-order").wait_for()
     for direction in ("ascending", "descending"):
         while heading.get_attribute("aria-sort") != direction:
             heading.click()
             window.wait_for_timeout(200)
-        read = "rows => rows.map(row => parseFloat(row.cells[3].dataset.order)).filter(one => !isNaN(one))"
-        numbers = window.eval_on_selector_all("table.grid tbody tr", read)
+        read = "rows => rows.map(row => parseFloat(row.cells[3].textContent.replace(',', ''))).filter(one => !isNaN(one))"
+        numbers = window.eval_on_selector_all(".grid tbody tr", read)
         assert len(numbers) > 3 and numbers == sorted(numbers, reverse=direction == "descending")
-    window.locator("table.grid a[data-row='AGG'][data-column='PPL Rare']").click()
-    rows = window.locator("#sources tbody tr")
+    rows = window.locator("#sources-of-each-cell tbody tr")
+    cell = ".grid tbody tr:has(td:first-child:text-is('{}')) td:nth-child(4)"
+    window.locator(cell.format("AGG")).click()
     assert rows.count() == 1 and "agg agg-2 agg-3" in rows.inner_text().replace("\xa0", " ")
-    window.locator("table.grid a[data-row='MLE'][data-column='PPL Rare']").press("Enter")
+    window.locator(cell.format("MLE")).press("Enter")
     assert rows.count() == 1 and "mle mle-2 mle-3" in rows.inner_text().replace("\xa0", " ")
 
 
 def test_filters_leave_what_was_asked_for(shown):
     window = shown("results/small/claims.html")
     window.locator(".dtsp-searchPane >> text=/^FRAGE$/").first.click()
-    papers = window.eval_on_selector_all("table[data-table] tbody tr", "rows => rows.map(row => row.cells[1].textContent)")
+    papers = window.eval_on_selector_all(".filtered tbody tr", "rows => rows.map(row => row.cells[2].textContent.trim())")
     assert papers and set(papers) == {"FRAGE"}
 
 
 def test_an_address_opens_its_claim_and_its_run(shown):
     window = shown(RARE_CLAIM)
-    evidence = window.locator("details.claim[open] .evidence")
-    evidence.wait_for()
-    assert "852.415" in evidence.inner_text()
-    evidence.locator("a").first.click()
+    card = window.locator("details[id=claim-agg-lowers-rare-perplexity][open]")
+    card.wait_for()
+    assert "852.415" in card.inner_text()
+    card.locator("a").first.click()
     run = window.locator("details[id=run-agg][open]")
-    run.locator(".plot svg.marks").wait_for()
+    run.wait_for()
     assert "0.03" in run.locator(".facts").inner_text()
+    window.locator(".plot svg.marks").wait_for()
 
 
 BACKGROUND = """one => { for (let part = one; part; part = part.parentElement) {
@@ -183,7 +188,7 @@ def test_pages_are_readable_in_both_colours_and_on_a_phone(shown, page, scheme):
     window = shown(page, 380, scheme)
     window.wait_for_load_state("networkidle")
     assert window.evaluate("document.documentElement.scrollWidth") <= 380
-    for selector in ("p", "td", "th", ".reported", ".verdict", ".numbers", ".facts dt", "article a"):
+    for selector in ("p", "td", "th", "[data-verdict]", ".facts dt", "article a"):
         parts = window.locator(f"[role=main] {selector}")
         ratios = [contrast(parts.nth(i).evaluate(BACKGROUND)) for i in range(min(parts.count(), 12))]
         assert not ratios or min(ratios) >= 4.5, (selector, ratios)

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from _extension.charts import curves_chart, curves_of
-from _extension.runs import common_signatures, run_views
+from _extension.runs import RunView, common_signatures, run_views
 from _extension.scale import Scale, TablePage
 from raretokens import csv_files
 from raretokens.files import write_text
@@ -26,7 +26,6 @@ LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")  # a relative link target in 
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)  # a Markdown table
 OWN = {name: name for name in ("index.md", "methods.md", "decomposition.md")}  # file of the reports -> page
 SOURCES = ["row", "column", "measured", "spread", "reported", "delta", "status", "runs", "metric", "notes"]
-NUMBERS = ["paper", "place", "row", "column", "reported", "measured", "status", "notes"]
 CHANGES = ["task", "run", "title", "kind", "measured", "verdict", "seeds", "low", "high"]
 
 
@@ -62,7 +61,6 @@ class Pages:
                 self._table(table)
         self._add("decomposition.md", self._report("decomposition.md", "decomposition.md"))
         self._methods()
-        self._numbers()
         pages = [page for page in self.written if page.parent == self.folder or page.name == "index.md"]
         contents = [] if self.is_first else [str(page.relative_to(self.folder)) for page in pages]
         self._add("index.md", self._report("index.md", "index.md"), contents)
@@ -122,19 +120,6 @@ class Pages:
         )
         self._add(page, text, [] if one.setting else [other for other in others if other.setting])
 
-    def _numbers(self) -> None:
-        """Write the page of all reported numbers, each with the measured number."""
-        parts = []
-        for one in self.scale.tables:
-            cells = csv_files.read_csv(self.scale.reports / f"tables/{one.file}.csv")
-            place = f'<a href="{one.page}.html">{escape(one.label.split(":")[0].lower())}</a>'
-            if not one.setting:
-                parts.append(cells.assign(paper=one.table.paper, place=place, notes=cells.reason + " " + cells.note))
-        cells = pd.concat(parts)
-        cells = cells[(cells.reported != "") & (cells.status != "")][NUMBERS]
-        about = "The table lists each number of the papers' tables and texts, and what was measured in its place."
-        self._add("numbers.md", f"# Reported numbers\n\n{about}\n\n{_html(cells, 'filtered', place=cells.place)}")
-
     def _methods(self) -> None:
         """Write the page of methods, with all measured changes."""
         changes = csv_files.read_csv(self.scale.reports / "methods.csv")
@@ -159,13 +144,20 @@ class Pages:
                 task=task,
                 title=TASKS[task].title,
                 runs=runs,
-                metrics=metrics,
+                overview=_overview([run for run in runs if not run.is_data]),
+                metrics=_html(pd.DataFrame([metric.as_row for metric in metrics]), "paged"),
                 usual={metric.path: metric.signature for metric in metrics},
                 curves=json.dumps(curves_chart(*curves)) if curves else "",
                 reports=os.path.relpath(self.scale.reports, self.folder / "runs"),
                 files=f"{below}{self.files}{reports}/",
             )
             self._add(f"runs/{task}.md", text)
+
+
+def _overview(runs: list[RunView]) -> str:
+    """Return a table of the models of a task: objective, seeds, main numbers and training time."""
+    rows = pd.DataFrame([run.as_row for run in runs])
+    return _html(rows, "paged", run=[f'<a href="#run-{run.name}">{run.name}</a>' for run in runs]) if runs else ""
 
 
 def _page(report: str) -> str:

@@ -27,6 +27,11 @@ class Score:
     values: list[str]  # one per run
     signature: str
 
+    @property
+    def as_row(self) -> dict[str, str]:
+        signature = self.signature.replace("|", " | ")
+        return {"metric": self.path, "title": self.title, "unit": self.unit, "signature": signature}
+
 
 @dataclass(frozen=True)
 class RunView:
@@ -40,6 +45,12 @@ class RunView:
     times: list[str]
     scores: list[Score]
     headline: dict[str, str]  # title of a metric -> mean over seeds
+
+    @property
+    def as_row(self) -> dict[str, str]:
+        objective, time = dict(self.parameters).get("objective", ""), self.times[0].split(" on ")[0]
+        about = {"run": self.name, "objective": objective, "seeds": ", ".join(self.seeds)}
+        return about | self.headline | {"training time of the first": time}
 
 
 def run_views(scale: Scale) -> dict[str, list[RunView]]:

@@ -20,7 +20,6 @@ UNKNOWN = {
     "metric": "is not declared in metrics.yaml",
     "precondition": "is not declared in preconditions.yaml",
     "claim": "is not declared in claims/*.yaml",
-    "figure": "is not declared in figures.yaml",
     "run": "is in no table and on no run sheet",
 }
 Use = tuple[str, str, str | None, str]  # file and key; kind (a key of UNKNOWN); name; task, if the name is a run
@@ -167,7 +166,6 @@ def unknown_names(declared: Declarations) -> list[str]:
         ("metric", ""): declared.metrics,
         ("precondition", ""): declared.preconditions,
         ("claim", ""): declared.claims,
-        ("figure", ""): declared.figures,
         **{("run", task): runs for task, runs in _known_runs(declared).items()},
     }
     uses: dict[tuple[str, str, str], list[str]] = defaultdict(list)

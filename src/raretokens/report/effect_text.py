@@ -31,9 +31,9 @@ def interval_text(kind: EffectKind, interval: Interval | None) -> str:
     return f"{effect_text(kind, interval.low)} to {effect_text(kind, interval.high)}" if interval else ""
 
 
-def with_interval(kind: EffectKind, value: float | None, interval: Interval | None, form: str = "{} ({})") -> str:
-    """Format an effect, followed by its interval if there is one. `form`: both, such as {} [{}]."""
-    return form.format(effect_text(kind, value), interval_text(kind, interval)) if interval else effect_text(kind, value)
+def with_interval(kind: EffectKind, value: float | None, interval: Interval | None) -> str:
+    """Format an effect, followed by its interval in parentheses if there is one."""
+    return f"{effect_text(kind, value)}{f' ({interval_text(kind, interval)})' if interval else ''}"
 
 
 def change_text(kind: EffectKind, value: float) -> str:

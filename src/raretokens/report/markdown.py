@@ -32,9 +32,9 @@ def environment(package: str, **options: Any) -> jinja2.Environment:
     return jinja2.Environment(loader=jinja2.PackageLoader(package), **plain | options)
 
 
-def render(template: str, package: str = "raretokens.report", **values: Any) -> str:
-    """Return a page of the reports, or of the package that has its template. The template can use `table` and `tasks`."""
-    jinja = environment(package)
+def render(template: str, **values: Any) -> str:
+    """Return a page of the reports. Its template can use `table` and `tasks`."""
+    jinja = environment("raretokens.report")
     jinja.globals |= {"table": table, "tasks": TASKS}
     return jinja.get_template(template).render(values)
 
