@@ -24,7 +24,7 @@ function openTarget() {
 function tableOptions(table, kind) {
   const layout = { topStart: null, topEnd: null, bottomStart: null, bottomEnd: null };
   if (kind !== "grid") Object.assign(layout, { topStart: "search", topEnd: "info", bottomEnd: "paging" });
-  const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+  const heads = [...table.tHead.rows[0].cells].map((cell) => (cell.textContent = cell.textContent.trim()));
   const columns = [...heads.keys()].filter((column) => FILTERS.includes(heads[column]));
   if (kind === "filtered" && columns.length && table.tBodies[0].rows.length > 7) { // filters of a short table would be empty
     layout.top1 = { searchPanes: { columns, cascadePanes: true, controls: false, layout: `columns-${columns.length}` } };
@@ -34,7 +34,7 @@ function tableOptions(table, kind) {
   return { layout, columnDefs, order: [], paging: kind !== "grid", pageLength: PAGE, autoWidth: false };
 }
 
-/** Return the first number of a cell, which may be in tags. Cells without a number come last. */
+/** Return the first number of a cell, which may be in tags. Cells without a number are the largest. */
 function firstNumber(html) {
   const found = html.replace(/<[^>]*>|,(?=\d{3})/g, "").split("(")[0].match(/-?\d+(\.\d+)?(e-?\d+)?/);
   return found ? Number(found[0]) : Infinity;
