@@ -36,7 +36,6 @@ def scale(tmp_path, monkeypatch) -> Path:
         stages[name] = stage(f"data/jobs/{job}", jobs[job], str(report), name)
     stages["score-lm@gone"] = stage("data/jobs/score-lm/gone.json", "", "reports/runs/gone.json", "")
     stages["report"] = report_stage(jobs["report/all.json"])
-    shutil.copy(ROOT / "dvc.yaml", tmp_path)
     Path("dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": stages}))
     return tmp_path
 
@@ -46,13 +45,12 @@ def stage(job: str, told: str, report: str, written: str) -> dict:
 
 
 def report_stage(job: str) -> dict:
-    """The stage that writes folders: tables, and pages in LaTeX that are not in git."""
+    """The stage that writes a folder: tables."""
     tables = Path("reports/tables")
     tables.mkdir()
     (tables / "agg-3.csv").write_text("13.30")
     folders = [{"path": str(path), "md5": folder_hash(path)} for path in (tables, ROOT / "data/paper")]
-    latex = {"path": "reports/latex", "md5": "0.dir"}
-    return {"cmd": "", "deps": [{"path": "data/jobs/report/all.json", "md5": md5(job)}, folders[1]], "outs": [folders[0], latex]}
+    return {"cmd": "", "deps": [{"path": "data/jobs/report/all.json", "md5": md5(job)}, folders[1]], "outs": [folders[0]]}
 
 
 def folder_hash(path: Path) -> str:

@@ -15,8 +15,6 @@ from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import job_files
 from raretokens.yaml_files import read_yaml
 
-STAGES = Path("dvc.yaml")
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -93,7 +91,7 @@ def read_stages(lock: Path, now: Mapping[str, bytes], then: Path | None = None) 
 
 
 class Verification(NamedTuple):
-    """Whether committed reports match the committed code, parameters and declarations."""
+    """Whether the reports match the present code, parameters and declarations."""
 
     stages: int  # number of stages that were run
     outdated: list[str]  # names of stages whose present jobs differ from dvc.lock
@@ -124,8 +122,8 @@ def verify() -> Verification:
     stages = read_stages(paths.LOCK, present_jobs()) if paths.LOCK.is_file() else []
     stages = [stage for stage in stages if stage.new is not None]
     inputs = {path: own for stage in stages for path, own in stage.deps.items() if _is_committed(path)}
-    outs, cached = {path: own for stage in stages for path, own in stage.outs.items()}, _cached_outputs()
-    reports = {path: own for path, own in outs.items() if paths.REPORTS in Path(path).parents and path not in cached}
+    outs = {path: own for stage in stages for path, own in stage.outs.items()}
+    reports = {path: own for path, own in outs.items() if paths.REPORTS in Path(path).parents}
     return Verification(
         stages=len(stages),
         outdated=[stage.name for stage in stages if md5(stage.new) != stage.md5],
@@ -138,12 +136,6 @@ def _is_committed(path: str) -> bool:
     """Return whether an input is in git: the declarations of the papers, and files of the code."""
     full, top = Path(path).resolve(), root().resolve()
     return any(full.is_relative_to(top / folder) for folder in (paths.PAPERS, "src"))
-
-
-def _cached_outputs() -> set[str]:
-    """Return the paths of outputs that DVC caches and git ignores, as dvc.yaml declares them."""
-    declared = read_yaml(STAGES)["stages"].values() if STAGES.is_file() else ()
-    return {out for stage in declared for out in stage.get("outs", ()) if isinstance(out, str)}
 
 
 def _differing(recorded: Mapping[str, str]) -> list[str]:

@@ -31,7 +31,7 @@ from raretokens.report.effect_text import change_text, finding_text
 from raretokens.report.figure_points import PanelPoints, figure_points
 from raretokens.report.figures import write_figure
 from raretokens.report.markdown import render
-from raretokens.report.tables import table_cells, write_table
+from raretokens.report.tables import table_cells, to_latex, write_table
 from raretokens.run import Sheet
 
 PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "numpy")
@@ -40,7 +40,7 @@ PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "nump
 def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write tables, figures, claims, index and headline numbers. Return the verdict counts in words."""
     scores, scale = AllScores(sheet, reports / "runs"), sheet.scale
-    for folder in ("tables", "latex", "figures", "plots", "papers", "charts"):
+    for folder in ("tables", "figures", "plots", "papers", "charts"):
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
     cells: dict[str, list[Cell]] = {}
@@ -110,11 +110,12 @@ def _draw_forests(verdicts: list[Verdict], declared: Declarations, scale: str, r
         forest.write_forest(rows, path, f"Conclusions of {paper} at the {scale} scale")
 
 
-def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> str:
-    """Write the files of one table. Return its Markdown."""
+def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path, as_latex: bool = False) -> str:
+    """Write the files of one table. Return its Markdown or LaTeX."""
     table = declared.table(name)
     setting, cells = next(_versions(table, sheet, declared, AllScores(sheet, reports / "runs")))
-    return write_table(name, table, cells, reports, _title(setting, declared))
+    markdown = write_table(name, table, cells, reports, _title(setting, declared))
+    return to_latex(table, cells, name) if as_latex else markdown
 
 
 def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> list[str]:

@@ -130,14 +130,13 @@ def to_csv(cells: list[Cell]) -> str:
 
 
 def write_table(name: str, table: Table, cells: list[Cell], reports: Path, setting: str = "") -> str:
-    """Write the table as CSV, LaTeX and Markdown. Return the Markdown.
+    """Write the table as CSV and Markdown. Return the Markdown.
 
     setting: title of the setting, if its runs are of one.
     """
     markdown = to_markdown(table, cells, setting)
     write_text(reports / f"tables/{name}.csv", to_csv(cells))
     write_text(reports / f"tables/{name}.md", markdown)
-    write_text(reports / f"latex/{name}.tex", to_latex(table, cells, name))
     return markdown
 
 

@@ -107,9 +107,12 @@ def _summarize(files: list[Any]) -> str:
 # Reports.
 
 
-@command(argument("table", help="such as agg-3"))
+@command(
+    argument("table", help="such as agg-3"),
+    argument("--latex", action="store_true", help="print LaTeX, which needs the package booktabs; default: Markdown"),
+)
 def show_table(arguments: argparse.Namespace) -> None:
-    print(build.one_table(arguments.table, run_sheet(load()), _declared(), paths.REPORTS), end="")
+    print(build.one_table(arguments.table, run_sheet(load()), _declared(), paths.REPORTS, arguments.latex), end="")
 
 
 @command(argument("table", help="such as agg-3"))
