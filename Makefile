@@ -23,7 +23,7 @@ table: environment ## train what one table needs and print it: make table T=agg-
 test: environment lint ## lint and tests
 	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile --no-loadscope-reorder tests/test_pipeline.py tests # the longest first
 
-diff: environment ## every cell of the reports against a revision: make diff REV=main~3
+diff: environment ## every cell of the reports, those of the demo against expected/: make diff REV=main~3
 	python -m raretokens diff $(REV)
 
 # A warning fails the build, but not that of the demo, whose parameters and reports are a user's.

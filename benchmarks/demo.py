@@ -2,8 +2,8 @@
 
     python benchmarks/demo.py [FOLDER] [--jobs 2] [--out benchmarks/demo-cpu.csv]
 
-FOLDER is the folder of a scale where nothing is made yet: a fresh clone, after `rm -rf reports dvc.lock` (otherwise DVC skips
-what dvc.lock knows). `everything else` is the time outside of the stages.
+FOLDER is the folder of a scale where nothing is made yet, such as a fresh clone. `everything else` is the time outside of the
+stages.
 """
 
 import argparse

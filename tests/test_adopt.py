@@ -66,6 +66,7 @@ def trained(tmp_path_factory) -> Path:
     stages = {name: entry(folder, name, words) for name, words in STAGES.items()}
     dump_yaml(folder / "dvc.lock", {"schema": "2.0", "stages": stages})
     run(folder, "git", "add", "-A")
+    run(folder, "git", "add", "--force", "reports")
     run(folder, "git", "commit", "-qm", "trained")
     adopt(folder, "--old")
     return folder

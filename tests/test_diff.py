@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -263,6 +264,39 @@ def test_a_report_that_cannot_be_read_is_an_error_and_no_move(world, name, edite
     done = diff(world)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stdout + done.stderr
     assert done.stderr.startswith(f"error: {name}: {said}")
+
+
+@pytest.fixture
+def demo(world) -> Path:
+    """The same reports, which git ignores, and their copy in git."""
+    run(world, "git", "rm", "-rq", "--cached", "reports")
+    (world / ".gitignore").write_text("/reports/\n")
+    assert diff(world, "--accept").stdout.startswith("expected: ")
+    run(world, "git", "add", "-A")
+    run(world, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "expected")
+    return world
+
+
+def test_reports_that_git_ignores_are_compared_with_their_expected_copy(demo):
+    done = diff(demo)
+    assert done.returncode == 0 and "0 cells moved" in done.stdout, done.stderr
+    edit(demo, "reports/tables/agg-1.csv", "100.00", "101.50")
+    (demo / "reports/curves/lm/mle.csv").unlink()  # what tables and figures are made of has no copy
+    assert "1 cells moved, 0 of them out" in diff(demo).stdout
+    edit(demo, "reports/tables/agg-1.csv", "101.50", "103.00")
+    (demo / "reports/power.csv").unlink()
+    (demo / "reports/extra.csv").write_text("a\n1\n")
+    assert "3 cells moved, 3 of them out" in diff(demo).stdout
+    assert "| curves/lm/mle.csv |  |  | present |" in diff(demo, "HEAD~").stdout  # whose reports are in git
+    shutil.rmtree(demo / "reports")
+    done = diff(demo)
+    assert (done.returncode, done.stderr) == (2, "error: reports: has no tables; dvc repro makes them\n")
+
+
+def test_reports_that_are_in_git_have_no_expected_copy(world):
+    done = diff(world, "--accept")
+    assert done.returncode == 2 and done.stderr.startswith("error: reports: in git, so --accept has nothing to do")
+    assert not (world / "expected").exists()
 
 
 def test_a_share_is_of_the_older_number_and_the_wider_bound_counts():

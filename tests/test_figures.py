@@ -104,9 +104,8 @@ def empty() -> dict[str, Scores]:
     return {task: Scores(task, {}, Path("nowhere")) for task in TASKS}
 
 
-@pytest.mark.parametrize("scale", [".", "scales/small"])
-def test_a_committed_figure_is_one_picture_below_150_kb(scale):
-    pictures = [path for path in (ROOT / scale / "reports/figures").iterdir() if path.suffix != ".csv"]
+def test_a_committed_figure_is_one_picture_below_150_kb():
+    pictures = [path for path in (ROOT / "scales/small/reports/figures").iterdir() if path.suffix != ".csv"]
     assert {path.stem for path in pictures} == EXPECTED and len(pictures) == len(EXPECTED)
     assert max(path.stat().st_size for path in pictures) < 150_000
 
@@ -115,10 +114,9 @@ def test_every_figure_of_the_papers_is_declared():
     assert set(DECLARED.figures) == EXPECTED
 
 
-@pytest.mark.parametrize("scale", [".", "scales/small"])
-def test_committed_points_are_curves_and_the_clouds_that_figures_draw(scale):
-    for stage, name, job in all_jobs(load(ROOT / scale / "params.yaml")):
-        file = ROOT / scale / f"reports/runs/{stage.removeprefix('score-')}/{name}.csv"
+def test_committed_points_are_curves_and_the_clouds_that_figures_draw():
+    for stage, name, job in all_jobs(load(ROOT / "scales/small/params.yaml")):
+        file = ROOT / f"scales/small/reports/runs/{stage.removeprefix('score-')}/{name}.csv"
         if isinstance(job, ScoreJob) and file.is_file():
             found = {re.match(r"\w+[@:]?", row)[0] for row in file.read_text(encoding="utf-8").splitlines()[1:]}
             assert {one for one in found if one.startswith(("projection", "pca", "similarity"))} == set(job.clouds), file

@@ -23,6 +23,7 @@ def built(tmp_path_factory) -> Path:
     draw_only(folder, ("agg-figure-3",))
     run(folder, "dvc", "repro")
     run(folder, "git", "add", "-A")
+    run(folder, "git", "add", "--force", "reports")
     run(folder, "git", "commit", "-qm", "built")
     return folder
 

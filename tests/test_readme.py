@@ -26,10 +26,8 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README + REPRODUCE, flags=re.DOTAL
 COMMANDS = [line.split(" #")[0].strip() for kind, block in BLOCKS if not kind for line in block.splitlines()]
 LOOKING = [
     "make help",
-    "dvc metrics diff",
     "dvc params diff",
     next(command for command in COMMANDS if command.startswith("dvc exp show")),
-    "dvc plots diff",
     "python -m raretokens stages",
     "python -m raretokens plan --gpu a100",
 ]

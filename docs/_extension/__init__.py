@@ -11,6 +11,7 @@ import vl_convert
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
@@ -98,12 +99,28 @@ def _files(app: Sphinx) -> str:
     return app.config.repository_files or f"{os.path.relpath(ROOT, app.outdir)}/"
 
 
+def _chosen(config: Config) -> dict[str, Path]:
+    """Return the scales of the configuration that have reports. Git ignores those of the demo."""
+    chosen = config.scales.split(",")
+    return {name: folder for name, folder in SCALES.items() if name in chosen and (folder / "reports/claims.csv").is_file()}
+
+
+def exclude_other_scales(app: Sphinx, config: Config) -> None:
+    """Exclude pages that an earlier build wrote for scales that are not shown now."""
+    config.exclude_patterns += [f"results/{name}" for name in SCALES if name not in _chosen(config)]
+
+
+def unlist_other_scales(app: Sphinx, page: str, source: list[str]) -> None:
+    """Remove the scales that are not shown from the contents, where Sphinx would warn of their missing pages."""
+    for name in SCALES.keys() - _chosen(app.config).keys() if page == "index" else ():
+        source[0] = source[0].replace(f"results/{name}/index\n", "")
+
+
 def write_pages(app: Sphinx) -> None:
     """Write the pages of each scale that has reports."""
-    for name, folder in SCALES.items():
-        if (folder / "reports/claims.csv").is_file():
-            pages = Path(app.srcdir) / "results" / name
-            Pages(Scale.read(folder, ROOT), pages, _files(app), ROOT, name == "small").write()
+    for name, folder in _chosen(app.config).items():
+        pages = Path(app.srcdir) / "results" / name
+        Pages(Scale.read(folder, ROOT), pages, _files(app), ROOT, name == "small").write()
 
 
 def write_references(app: Sphinx) -> None:
@@ -169,6 +186,9 @@ def add_libraries(
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension with Sphinx."""
     app.add_config_value("repository_files", "", "env", (str,))
+    app.add_config_value("scales", ",".join(SCALES), "env", (str,))
+    app.connect("config-inited", exclude_other_scales)
+    app.connect("source-read", unlist_other_scales)
     app.add_transform(FileLinks)
     app.connect("builder-inited", write_pages)
     app.connect("builder-inited", write_references)

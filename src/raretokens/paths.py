@@ -13,6 +13,7 @@ PAPERS = DATA / "paper"  # declarations and reported numbers of the papers; rela
 MACHINE, TIMING, STATES, DOWNLOADS, TRACKED = (
     SCRATCH / name for name in ("machine.yaml", "timing", "runs", "downloads", "trackers")
 )
+EXPECTED = Path("expected")  # CSV files of the reports that the reports are compared with, where git ignores them
 SCORES, CURVES = REPORTS / "runs", REPORTS / "curves"
 
 

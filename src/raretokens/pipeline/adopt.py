@@ -207,5 +207,5 @@ def checkout(revision: str) -> Iterator[Version]:
 
 
 def verified_at() -> str:
-    """Return the last commit that changed dvc.lock of the working folder, or HEAD."""
-    return context.git("log", "-1", "--format=%H", "--", str(LOCK)) or "HEAD"
+    """Return the last commit that changed dvc.lock of the working folder; HEAD if it is not in git."""
+    return context.git("ls-files", str(LOCK)) and context.git("log", "-1", "--format=%H", "--", str(LOCK)) or "HEAD"

@@ -1,5 +1,10 @@
-"""Compare the reports with those of a git revision, cell by cell, with the tolerance of each metric."""
+"""Compare the reports with those of a git revision, cell by cell, with the tolerance of each metric.
 
+Git ignores the reports of the demo, because their digits depend on the processor. The CSV files that they are compared with are
+in `expected`.
+"""
+
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +15,7 @@ from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.evidence.verdict import Outcome
 from raretokens.papers.declarations import ANY, EXACT, Declarations, Tolerance
+from raretokens.paths import EXPECTED, REPORTS
 from raretokens.report import derived_moves
 from raretokens.report.markdown import escaped, table
 from raretokens.report.moves import Move, number_moves, presence_move, side_by_side
@@ -21,27 +27,57 @@ INTERVALS = (("low", "high"), ("seeds_low", "seeds_high"), ("test_low", "test_hi
 WIDER = 2.0  # largest factor of change of an interval's width; other runs may change the pooled seed variance
 
 
-def compare(revision: Revision, declared: Declarations, reports: Path = Path("reports")) -> list[Move]:
+def compare(revision: Revision, declared: Declarations, reports: Path = REPORTS) -> list[Move]:
     """Return every cell of a CSV file that differs, within tolerance or not, and files that exist in one version only.
 
+    A revision without reports is represented by its `expected`.
+
     Raises:
-        UserError: if a file does not have the format of this version.
+        UserError: if a file does not have the format of this version, or there are no reports to compare with `expected`.
     """
-    former = set(revision.files(f"{reports}"))
-    present = {path.relative_to(reports).as_posix() for path in reports.rglob("*") if path.is_file()}
+    folder = committed_folder(revision, reports)
+    former = set(revision.files(f"{folder}"))
+    if folder == EXPECTED:
+        present, changed = set(_tables(reports)), former
+    else:
+        present = {path.relative_to(reports).as_posix() for path in reports.rglob("*") if path.is_file()}
+        changed = set(revision.changed(f"{folder}"))
     moves = [presence_move(name, "", "", True, False) for name in sorted(former - present)]
-    names = {name for name in revision.changed(f"{reports}") if name in former & present} | (present - former)
-    names = {name for name in names if name.endswith(".csv")}
+    names = {name for name in (changed & former & present) | (present - former) if name.endswith(".csv")}
     moved: set[str] = set()  # names and statements of claims
     verdicts = 0
     for name in sorted(names, key=lambda name: (name != CLAIMS, name)):
-        before, now = revision.read(f"{reports / name}"), (reports / name).read_bytes()
+        before, now = revision.read(f"{folder / name}"), (reports / name).read_bytes()
         found = _file_moves(name, before, now, declared, moved, verdicts, reports) if before != now else []
         moves += found
         if name == CLAIMS:
             moved = _moved_claims(found, declared)
             verdicts = len({move.row for move in found if move.column in ("verdict", "extent")})
     return moves
+
+
+def committed_folder(revision: Revision, reports: Path = REPORTS) -> Path:
+    """Return the folder of a revision that reports are compared with: its reports, or EXPECTED if it has none."""
+    return reports if revision.files(f"{reports}") or not revision.files(f"{EXPECTED}") else EXPECTED
+
+
+def _tables(reports: Path) -> list[str]:
+    """Return the files of the reports that EXPECTED has copies of: the CSV files that the stage `report` writes."""
+    names = [path.relative_to(reports).as_posix() for path in reports.rglob("*.csv")]
+    names = [name for name in names if not name.startswith(("runs/", "curves/"))]
+    if not names:
+        raise UserError(f"{reports}: has no tables; dvc repro makes them")
+    return names
+
+
+def accept(reports: Path = REPORTS, expected: Path = EXPECTED) -> int:
+    """Write EXPECTED anew from the reports. Return the number of its files."""
+    names = _tables(reports)
+    shutil.rmtree(expected, ignore_errors=True)
+    for name in names:
+        (expected / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(reports / name, expected / name)
+    return len(names)
 
 
 def _moved_claims(moves: list[Move], declared: Declarations) -> set[str]:

@@ -18,12 +18,12 @@ from raretokens.papers.load import load_declarations
 from raretokens.pipeline import cluster, trained
 from raretokens.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
 from raretokens.pipeline.config import load
-from raretokens.pipeline.context import root
+from raretokens.pipeline.context import git, root
 from raretokens.pipeline.jobs import run_sheet
 from raretokens.pipeline.lock_file import verify
 from raretokens.pipeline.machine import settings
 from raretokens.report import build, markdown
-from raretokens.report.diff import compare, to_markdown
+from raretokens.report.diff import accept, compare, to_markdown
 from raretokens.report.revision import Revision
 from raretokens.tools.cli import argument, command, number
 from raretokens.yaml_files import read_yaml
@@ -153,7 +153,7 @@ def show_verification(arguments: argparse.Namespace) -> None:
 
 
 @command(
-    argument("revision", nargs="?", help="that ran the scale; default: the last commit that changed dvc.lock"),
+    argument("revision", nargs="?", help="that ran the scale; default: the last that changed dvc.lock, or HEAD"),
     argument("--jobs", type=number(int), help="trials at a time; default: the number of cores"),
     argument("--demo", type=Path, help="folder of a scale that the revision ran, with its weights; default: the root"),
     argument("--old", action="store_true", help="only run the trials of the revision, whose results are kept"),
@@ -175,10 +175,16 @@ def write_trained(arguments: argparse.Namespace) -> None:
     print(f"{trained.FILE}: {len(rows)} runs, {hours:.1f} hours; the hours of {sum(rows.hours == '')} are not known")
 
 
-@command(argument("revision", nargs="?", default="HEAD", help="default: HEAD"))
+@command(
+    argument("revision", nargs="?", default="HEAD", help="default: HEAD"),
+    argument("--accept", action="store_true", help="compare nothing; copy the CSV files of the reports to expected/"),
+)
 def show_diff(arguments: argparse.Namespace) -> None:
     try:
         load()
+        if arguments.accept:
+            print(f"{paths.EXPECTED}: {accept_reports()} files")
+            return
         revision = Revision(arguments.revision)
         moves = compare(revision, _declared())
         print(to_markdown(revision, moves, revision.parameters()))
@@ -186,6 +192,13 @@ def show_diff(arguments: argparse.Namespace) -> None:
         print(f"error: {failure(error) if isinstance(error, OSError) else error}", file=sys.stderr)
         sys.exit(2)
     sys.exit(any(move.out for move in moves))
+
+
+def accept_reports() -> int:
+    """Write `expected` anew. Raises UserError if the reports themselves are in git."""
+    if git("ls-files", f"{paths.REPORTS}"):
+        raise UserError(f"{paths.REPORTS}: in git, so --accept has nothing to do; commit the reports")
+    return accept()
 
 
 def _declared() -> Declarations:
