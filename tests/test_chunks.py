@@ -117,7 +117,7 @@ class Moved(TorchDispatchMode):
     bytes = 0.0
     free = ("empty", "empty_like", "new_empty", "empty_strided", "detach", "alias", "lift_fresh", "_unsafe_view")
     only_written = ("zero_", "fill_", "copy_")  # the first argument of these
-    few_rows = ("embedding", "index", "index_select", "gather", "scatter_add_", "index_put_", "index_add_")
+    few_rows = ("embedding", "index", "index_select", "gather", "scatter_", "scatter_add_", "index_put_", "index_add_")
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         assert "_local_scalar_dense" not in function.name()
