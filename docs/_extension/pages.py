@@ -109,7 +109,7 @@ class Pages:
         cells = csv_files.read_csv(self.scale.reports / f"tables/{one.file}.csv")
         cells = cells[cells.status != ""]
         notes = cells[["reason", "remark", "note"]].apply(lambda row: "; ".join(filter(None, row)), axis=1)
-        runs = [_run_links(one.table.task, names, "../") for names in cells.runs]
+        runs = [self._run_links(one.table.task, names, "../") for names in cells.runs]
         text = _environment().get_template("table.md").render(
             title=f"{one.table.paper} {one.label[0].lower()}{one.label[1:]}",
             text=_wrapped(self._report(f"tables/{one.file}.md", page), "grid"),
@@ -123,10 +123,22 @@ class Pages:
     def _methods(self) -> None:
         """Write the page of methods, with all measured changes."""
         changes = csv_files.read_csv(self.scale.reports / "methods.csv")
-        runs = [_run_links(task, run, "") for task, run in zip(changes.task, changes.run, strict=True)]
+        runs = [self._run_links(task, run, "") for task, run in zip(changes.task, changes.run, strict=True)]
         about = "## All measured changes\n\nEach row compares a method with maximum likelihood of the same model, text and seeds."
         table = _html(changes[CHANGES], "filtered", run=runs)
         self._add("methods.md", f"{self._report('methods.md', 'methods.md')}\n{about}\n\n{table}")
+
+    def _run_links(self, task: str, runs: str, top: str) -> str:
+        """Return links to runs, whose names may contain their own task, such as lm/mle. A run without scores has no link.
+
+        `top`: path of the folder of the scale.
+        """
+        links = []
+        for run in runs.split():
+            own, name = f"{task}/{run}".split("/")[-2:]
+            is_scored = (self.scale.reports / f"runs/{own}/{name}.json").is_file()
+            links.append(f'<a href="{top}runs/{own}.html#run-{name}">{escape(run)}</a>' if is_scored else escape(run))
+        return " ".join(links)
 
     def _runs(self) -> None:
         """Write a page for each task with its runs, and a list of these pages."""
@@ -176,15 +188,6 @@ def _html(cells: pd.DataFrame, kind: str, **links: Iterable[str]) -> str:
     shown = cells.map(lambda text: escape(str(text))).assign(**{name: list(column) for name, column in links.items()})
     table = shown.to_html(index=False, escape=False, border=0, classes="long")
     return f'```{{raw}} html\n<div class="{kind}">\n{table}\n</div>\n```\n'
-
-
-def _run_links(task: str, runs: str, top: str) -> str:
-    """Return links to runs, whose names may contain their own task, such as lm/mle. `top`: path of the folder of the scale."""
-    links = []
-    for run in runs.split():
-        own, _, name = run.rpartition("/")
-        links.append(f'<a href="{top}runs/{own or task}.html#run-{name}">{escape(run)}</a>')
-    return " ".join(links)
 
 
 def _environment() -> Any:
