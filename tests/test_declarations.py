@@ -46,7 +46,6 @@ def test_the_guide_s_examples_are_the_papers_own():
         ("figures", "agg-figure-5", sweep(metric="uniq.rar"), "metric 'uniq.rar' is not declared in metrics.yaml"),
         ("figures", "agg-figure-5", sweep(runs={"a": ["agf"]}), "agg-figure-5, t, a: run 'agf' is in no table"),
         ("figures", "agg-figure-5", sweep(kind="effect", claim="agg-raise"), "claim 'agg-raise' is not declared in"),
-        ("papers", "AGG", {"figure": "agg-figure-9"}, "papers.yaml: AGG.figure: figure 'agg-figure-9' is not declared"),
         ("columns", "bleu", [{"title": "t", "metric": "chrf", "interval": "chrg"}], "metric 'chrg' is not declared"),
         ("claims/AGG", "agg-raises-isotropy", {"why": "as {agg-raise}"}, "agg-raises-isotropy.why: claim 'agg-raise' is not"),
         ("claims/AGG", "agg-raises-isotropy", {"needs": ["not-colapsed"]}, "precondition 'not-colapsed' is not declared"),

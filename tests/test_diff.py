@@ -284,7 +284,7 @@ def test_reports_that_git_ignores_are_compared_with_their_expected_copy(demo):
     (demo / "reports/curves/lm/mle.csv").unlink()  # what tables and figures are made of has no copy
     assert "1 cells moved, 0 of them out" in diff(demo).stdout
     edit(demo, "reports/tables/agg-1.csv", "101.50", "103.00")
-    (demo / "reports/power.csv").unlink()
+    (demo / "reports/decomposition.csv").unlink()
     (demo / "reports/extra.csv").write_text("a\n1\n")
     assert "3 cells moved, 3 of them out" in diff(demo).stdout
     assert "| curves/lm/mle.csv |  |  | present |" in diff(demo, "HEAD~").stdout  # whose reports are in git
