@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 from tiny.finished import GROUPS, SHAPE, create
 
 from raretokens.evaluation import decomposition as decomposing
@@ -27,8 +26,6 @@ from raretokens.evaluation.decomposition import (
     own_share,
 )
 from raretokens.evaluation.language_model import teacher_forced
-from raretokens.evaluation.metrics.hidden_states import hull_distance, negative_products
-from raretokens.evaluation.metrics.rows import unit
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.decomposition import PARTS, Decomposition, decompositions, implied
 from raretokens.evidence.intervals import Interval
@@ -311,29 +308,3 @@ def test_what_reported_perplexities_imply():
     agg, freeze = rows["AGG"], rows["Freeze (b)"]
     assert agg.others == pytest.approx(1.0035, abs=5e-5) and agg.others < agg.constant.low
     assert freeze.others == pytest.approx(1.0288, abs=5e-5) and freeze.others > freeze.constant.high
-
-
-def test_hidden_states_are_those_of_the_windows_of_perplexity(world):
-    model, text, _, _, rows = world
-    hidden = decomposing.hidden_states(model, text, WHOLE)
-    first = next(decomposing._inputs(text, WHOLE))[0][0]
-    logits = torch.from_numpy(hidden) @ model.embedding.T
-    assert torch.allclose(logits.log_softmax(-1)[0].double(), torch.from_numpy(rows[first]), atol=1e-4)
-    assert len(hidden) == min(decomposing.STATES * model.embedding.shape[1], len(text))
-
-
-@pytest.mark.parametrize(("shift", "inside"), [(0.0, True), (5.0, False)])
-def test_products_of_hidden_states_equal_loops_over_pairs(shift, inside):
-    rng = np.random.default_rng(5)
-    hidden, embedding = rng.normal(size=(60, 4)), rng.normal(size=(30, 4))
-    hidden[:, 0] += shift
-    groups = np.array([0] * 4 + [RARE] * 16 + [MED] * 10)
-    value, _ = negative_products(hidden, embedding, groups)
-    pairs = np.array([[float(np.dot(state, row)) < 0 for row in embedding] for state in hidden])
-    assert value["rare"] == pytest.approx(pairs[:, groups == RARE].mean()) and value["med"] == pytest.approx(pairs[:, 20:].mean())
-    distance = hull_distance(hidden)[0]["total"]
-    best = minimize(  # the nearest point of the hull, by another method
-        lambda weights: np.square(weights @ unit(hidden)).sum(), np.full(60, 1 / 60), method="SLSQP", bounds=[(0, 1)] * 60,
-        constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1}, options={"ftol": 1e-14, "maxiter": 500},
-    )  # fmt: skip
-    assert distance == pytest.approx(np.sqrt(best.fun), abs=1e-4) and (distance < 1e-6) == inside

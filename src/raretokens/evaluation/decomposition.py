@@ -21,7 +21,6 @@ from torch import nn
 from raretokens.evaluation.config import DecompositionJob, LanguageModelEvaluation
 from raretokens.evaluation.language_model import windows
 from raretokens.evaluation.metrics import bootstrap
-from raretokens.evaluation.metrics.hidden_states import hull_distance, negative_products
 from raretokens.evaluation.metrics.predictions import auc, perplexity
 from raretokens.evaluation.score_files import Metrics, Replicates, layout, write_bootstrap, write_json, write_rows
 from raretokens.models.registry import build, load_weights
@@ -29,7 +28,6 @@ from raretokens.tokenization.token_files import tokens
 from raretokens.tokenization.vocabulary import EOS, GROUP_NAMES, RARE, SPECIALS, VOCABULARY, Vocabulary
 
 TOKENS_AT_ONCE = 4096  # tokens per forward pass; affects speed only
-STATES = 32  # hidden states for each of their dimensions, of which products with rows are taken
 # Slopes of the logit bias, per nat of log frequency.
 SLOPES = np.array([-0.5, -0.25, -0.15, -0.1, -0.05, 0, 0.05, 0.1, 0.15, 0.25, 0.5, 0.75, 1])
 CONSTANTS = np.linspace(-6.0, 6.0, 25)  # nats on the logits of all rare types
@@ -64,9 +62,6 @@ def decompose(job: DecompositionJob, folder: Path, trained: Path, scores: Path) 
     reach = {"window": job.evaluation.window, "context": job.evaluation.context, "unit": job.unit}
     metrics, replicates = decomposition(found["test"], texts["test"], groups, reach)
     metrics |= validation(found["valid"], texts["valid"], groups, reach)
-    hidden, rows = hidden_states(model, texts["test"], job.evaluation), model.embedding.detach().cpu().numpy()
-    metrics["negative_products"] = negative_products(hidden, rows, groups)
-    metrics["hull_distance"] = hull_distance(hidden)
     if job.threshold is not None:
         share = own_share(job.threshold, vocabulary, trained)
         metrics |= own_group(job.threshold, share, shares, found["valid"])
@@ -163,19 +158,6 @@ def masses(
             sums[begin:end] = (row.exp() @ weights).double().log().cpu()
     first, last = len(GROUP_NAMES), len(GROUP_NAMES) + parts.shape[1]
     return Masses(logprob, sums[:, :first], sums[:, first:last].reshape(len(text), len(slopes), 2), sums[:, last:])
-
-
-@torch.no_grad()
-def hidden_states(model: nn.Module, text: np.ndarray, settings: LanguageModelEvaluation) -> np.ndarray:
-    """Return final hidden states (T x d) of STATES x d positions in the first windows of a text."""
-    found, wanted = [], STATES * model.embedding.shape[1]
-    for start, first, inputs in _inputs(text, settings):
-        hidden = model(torch.from_numpy(inputs).to(model.embedding.device))[:, first:].float().cpu().numpy()
-        found += [row[: len(text) - begin] for row, begin in zip(hidden, start + first, strict=True)]
-        wanted -= hidden.shape[0] * hidden.shape[1]
-        if wanted <= 0:
-            break
-    return np.concatenate(found)[: STATES * model.embedding.shape[1]]
 
 
 def _inputs(text: np.ndarray, settings: LanguageModelEvaluation) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
