@@ -1,0 +1,48 @@
+"""Preconditions: a claim is tested only where the runs show what the paper explains."""
+
+import pytest
+from tiny.claims import AGAINST, world
+from tiny.run_sheet import DECLARED
+
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.verdict import judge, unmet
+from raretokens.papers.claim import Precondition
+
+
+def test_the_precondition_of_a_claim_comes_before_its_verdict(tmp_path):
+    need = {"metric": "isotropy.total", "of": "right", "least": 0.6, "reason": "too little"}
+    declared = DECLARED.model_copy(update={"preconditions": {"enough": Precondition(**need)}})
+    needing = AGAINST.model_copy(update={"needs": ["enough"]})
+    scores = {run: {"metrics": {"isotropy": {"total": value}}} for run, value in {"a": 0.9, "b": 0.5}.items()}
+    verdict = judge("c", needing, world(tmp_path, scores), declared)
+    assert (verdict.outcome, verdict.reason) == ("not testable", "too little")
+
+
+B_LIES = {"run": ["b"], "metric": "isotropy.total"}  # at 0.5
+
+
+@pytest.mark.parametrize(
+    ("need", "is_met"),
+    [({"of": "left", "least": 0.9}, True), ({"of": "left", "least": 0.91}, False),
+     ({"of": "right", "most": 0.5}, True), ({"of": "right", "most": 0.49}, False), ({"of": "both", "most": 0.5}, False),
+     ({"of": "both", "least": 0.5}, True), ({"of": "left", "least": 0.8, "most": 0.95}, True),
+     ({"of": "left", "above": B_LIES}, True), ({"of": "right", "above": B_LIES}, False),
+     ({"of": "left", "below": B_LIES}, False), ({"run": ["no", "c"], "below": B_LIES}, True),
+     ({"run": ["c"], "above": B_LIES}, False)],
+)  # fmt: skip
+def test_each_bound_of_a_precondition_counts(tmp_path, need, is_met):
+    declared = {"need": Precondition(**{"metric": "isotropy.total", "reason": "too little", **need})}
+    values = {"a": 0.9, "b": 0.5, "c": 0.4}
+    scores = world(tmp_path, {run: {"metrics": {"isotropy": {"total": value}}} for run, value in values.items()})
+    assert unmet(declared.values(), Comparison.of_claim(AGAINST, scores)) == (None if is_met else "too little")
+
+
+@pytest.mark.parametrize(
+    ("need", "reason"),
+    [({"metric": "ppl.total", "of": "right", "least": 1.0}, "b has no ppl.total"),
+     ({"metric": "isotropy.total", "run": ["no", "none"], "least": 0.1}, "no run named no or none has isotropy.total"),
+     ({"metric": "isotropy.total", "of": "left", "above": {"run": ["b"], "metric": "ppl.total"}}, "b has no ppl.total")],
+)  # fmt: skip
+def test_a_precondition_whose_number_is_missing_is_not_met(tmp_path, need, reason):
+    scores = world(tmp_path, {run: {"metrics": {"isotropy": {"total": 0.5}}} for run in ("a", "b")})
+    assert unmet([Precondition(**need, reason="too little")], Comparison.of_claim(AGAINST, scores)) == reason
