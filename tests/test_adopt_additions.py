@@ -48,7 +48,7 @@ def changed(*path: str | int, to: object) -> bytes:
         (b'{"run": "mle"}', None),
         (b"{", None),
     ],
-    ids=str,
+    ids=range(14),
 )
 def test_a_score_file_may_gain_metrics_and_signatures_alone(new, added):
     assert added_metrics("reports/runs/lm/mle.json", json.dumps(SCORE).encode(), new) == added
@@ -67,7 +67,7 @@ def test_a_score_file_may_gain_metrics_and_signatures_alone(new, added):
         (POINTS, POINTS.replace("0.5", "0.6") + "isotropy_unit_rms,rare,1,0.7\n", None),
         (POINTS, "", None),
     ],
-    ids=str,
+    ids=range(9),
 )
 def test_a_csv_file_may_gain_columns_or_series_alone(old, new, added):
     assert added_metrics("reports/runs/lm/mle.csv", old.encode(), new.encode()) == added
