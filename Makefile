@@ -17,19 +17,19 @@ demo: environment ## train everything that is not trained yet, and write the rep
 # One table: trains what its rows need, renders it alone and prints it. make table T=agg-3
 T ?= agg-3
 table: environment ## train what one table needs and print it: make table T=agg-3
-	targets=$$(python -m raretokens needs $(T)) && dvc repro $$targets
-	@python -m raretokens table $(T)
+	targets=$$(python -m reproduction needs $(T)) && dvc repro $$targets
+	@python -m reproduction table $(T)
 
 test: environment lint ## lint and tests
 	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile --no-loadscope-reorder tests/test_pipeline.py tests # the longest first
 
 diff: environment ## every cell of the reports, those of the demo against expected/: make diff REV=main~3
-	python -m raretokens diff $(REV)
+	python -m reproduction diff $(REV)
 
 # A warning fails the build, but not that of the demo, whose parameters and reports are a user's.
 STRICT = --fail-on-warning --keep-going
 SITE = README.md $(wildcard docs/*.md docs/conf.py docs/_static/* docs/studies/*.svg data/paper/*.yaml data/paper/*/*.yaml src/raretokens/*.py \
-	src/raretokens/*/*.py src/raretokens/tools/*/*.py docs/_extension/*.py docs/_extension/templates/* reports/*.csv reports/*.md scales/*/reports/*.csv scales/*/reports/*.md)
+	src/raretokens/*/*.py src/reproduction/commands/*/*.py docs/_extension/*.py docs/_extension/templates/* reports/*.csv reports/*.md scales/*/reports/*.csv scales/*/reports/*.md)
 site: environment build/site/index.html ## build the documentation site
 	@echo "Open build/site/index.html for the results and the documentation"
 
@@ -41,7 +41,7 @@ paper: environment ## build the paper on the software: docs/paper/paper.pdf
 	uv run --quiet docs/paper/build.py
 
 readme: environment ## make the pages anew that show what reports say
-	python -m raretokens readme
+	python -m reproduction readme
 
 # Where git does not work (a ZIP of the repository, no git, another owner), DVC does without until it does: all but experiments and
 # comparisons works.

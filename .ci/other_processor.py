@@ -11,13 +11,14 @@ from typing import Any
 
 import pandas as pd
 
-from raretokens import csv_files, paths
-from raretokens.papers.declarations import Tolerance
-from raretokens.papers.load import load_declarations
-from raretokens.pipeline.config import load
-from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import run_sheet
-from raretokens.report import build
+from raretokens import csv_files
+from reproduction import paths
+from reproduction.papers.declarations import Tolerance
+from reproduction.papers.load import load_declarations
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.surroundings import root
+from reproduction.report import build
 
 SHARE = 0.1  # largest change of a metric, as a share of its tolerance
 CURVE = 0.0001  # largest relative change of curves and clouds

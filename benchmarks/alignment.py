@@ -25,8 +25,8 @@ TYPES, FIRST, LENGTH = 40_000, 10, 28  # of generated text: vocabulary, first id
 
 
 def measure(tokens: Path, count: int) -> dict[str, float]:
-    from raretokens.tokenization import alignment
-    from raretokens.tokenization.token_files import Bitext, read_meta
+    from reproduction.corpora.tokenization import alignment
+    from reproduction.corpora.tokenization.token_files import Bitext, read_meta
 
     pairs = alignment.SentencePairs(Bitext(tokens, "train"), read_meta(tokens)["vocabulary"])
     training = pairs.numbers(count)
@@ -46,8 +46,8 @@ def size(tokens: Path, count: int) -> dict[str, int]:
     """Size of the text that is trained on, and the estimate of memory."""
     from scipy.sparse import csr_matrix
 
-    from raretokens.tokenization import alignment
-    from raretokens.tokenization.token_files import Bitext, read_meta
+    from reproduction.corpora.tokenization import alignment
+    from reproduction.corpora.tokenization.token_files import Bitext, read_meta
 
     vocabulary = read_meta(tokens)["vocabulary"]
     pairs = alignment.SentencePairs(Bitext(tokens, "train"), vocabulary)
@@ -82,8 +82,8 @@ def measure_apart(tokens: Path, count: int) -> dict[str, float]:
 def generate(folder: Path, count: int) -> Path:
     """Write a token file: token types by Zipf's law, sentences as long as those of WMT14 in 37,000 merges."""
     import data
-    from raretokens.tokenization.token_files import write_meta
-    from raretokens.tokenization.vocabulary import EOS
+    from raretokens.vocabulary import EOS
+    from reproduction.corpora.tokenization.token_files import write_meta
 
     random = np.random.default_rng(0)
     lengths = np.maximum(random.poisson(random.gamma(3, LENGTH / 3, 2 * count)), 1)

@@ -30,11 +30,11 @@ from workload import Workload
 
 from raretokens.errors import UserError
 from raretokens.loss import chunks
-from raretokens.models.registry import flops_per_token
 from raretokens.objectives.registry import known
-from raretokens.pipeline.machine.cards import find_card
-from raretokens.training.run import float32_products
-from raretokens.training.saving import Clock, Saver
+from reproduction.pipeline.machine.cards import find_card
+from reproduction.training.models.registry import flops_per_token
+from reproduction.training.run import float32_products
+from reproduction.training.saving import Clock, Saver
 
 MICRO_BATCH, WORKERS = 65536, 2  # as machine.yaml has them on a GPU
 WARM_UP, TIMED = 3, 5  # training steps before and within a round

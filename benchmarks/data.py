@@ -97,25 +97,25 @@ def generate_pairs(raw: Path, megabytes: float) -> None:
 
 
 def prepare(kind: str, corpus: str) -> None:
-    from raretokens.corpora import registry
+    from reproduction.corpora import registry
 
     registry.prepare(kind, corpus, Path("raw"), Path("corpus"), processes=THREADS, table=Path("none"))
 
 
 def encode_pieces(task: str) -> None:
-    from raretokens.tasks import describe
-    from raretokens.tokenization.config import EncodeJob as Job
-    from raretokens.tokenization.config import Subword
-    from raretokens.tokenization.encode import encode
+    from reproduction.corpora.tokenization.encode import encode
+    from reproduction.corpora.tokenization.settings import EncodeJob as Job
+    from reproduction.corpora.tokenization.settings import Subword
+    from reproduction.tasks import describe
 
     declared = {"lm": Subword(model="gpt2"), "nmt": Subword(model="bpe", merges=MERGES, longest=250, ratio=1.5)}
     encode(Job(name=task, sides=describe(task).sides, vocabulary=declared[task]), Path("corpus"), Path("tokens"))
 
 
 def encode_words() -> None:
-    from raretokens.tokenization.config import EncodeJob as Job
-    from raretokens.tokenization.config import WordVocabulary
-    from raretokens.tokenization.encode import encode
+    from reproduction.corpora.tokenization.encode import encode
+    from reproduction.corpora.tokenization.settings import EncodeJob as Job
+    from reproduction.corpora.tokenization.settings import WordVocabulary
 
     words = WordVocabulary(model="words", size=None, tokenise=False)
     encode(Job(name="words", sides=(".txt",), vocabulary=words), Path("corpus"), Path("words"))
@@ -124,7 +124,7 @@ def encode_words() -> None:
 def gpt2_alone() -> None:
     from tokenizers import Tokenizer
 
-    from raretokens.tokenization.token_files import read_blocks
+    from raretokens.files import read_blocks
 
     model = Tokenizer.from_file("tokens/gpt2.json")
     for block in read_blocks(Path("corpus/train.txt")):
@@ -135,7 +135,7 @@ def words_alone() -> None:
     """The library's own model of words, learnt and applied."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    from raretokens.tokenization.token_files import read_blocks
+    from raretokens.files import read_blocks
 
     model = Tokenizer(models.WordLevel({}, "<unk>"))
     model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -149,7 +149,7 @@ def merges_alone() -> None:
     """Learnt and applied."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    from raretokens.tokenization.token_files import read_blocks
+    from raretokens.files import read_blocks
 
     model = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
     model.pre_tokenizer = pre_tokenizers.Split(" ", behavior="removed")
@@ -161,8 +161,8 @@ def merges_alone() -> None:
 
 
 def align() -> None:
-    from raretokens.tokenization import alignment
-    from raretokens.tokenization.config import AlignJob
+    from reproduction.corpora.tokenization import alignment
+    from reproduction.corpora.tokenization.settings import AlignJob
 
     alignment.align(AlignJob(), Path("tokens"), Path("aligned"))
 
@@ -219,7 +219,7 @@ def rows(corpus: str, megabytes: float, rounds: int, steps: list[str], folder: P
     raw = folder / "raw"
     {"lm": generate_lm, "pairs": generate_pairs}[corpus](raw, megabytes)
     if corpus == "lm":
-        from raretokens.corpora.download import fetch
+        from reproduction.corpora.download import fetch
 
         mirror = os.environ.get("RARETOKENS_MIRROR")
         fetch("gpt2-bpe", raw / "gpt2-bpe", Path(mirror) if mirror else None, scratch=folder / "scratch")

@@ -23,12 +23,12 @@ from measuring import devices
 from safetensors.torch import load_file
 from transformers import MarianConfig, MarianMTModel, logging
 
-from raretokens.evaluation.config import Decoding
-from raretokens.models.encoder_decoder import EncoderDecoder
-from raretokens.models.registry import build
-from raretokens.tokenization.token_files import Bitext
-from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, Vocabulary
-from raretokens.training.example_batches import packed, padded
+from raretokens.vocabulary import EOS, PAD, SPECIALS, Vocabulary
+from reproduction.corpora.tokenization.token_files import Bitext
+from reproduction.tasks.evaluation.job_specs import Decoding
+from reproduction.training.example_batches import packed, padded
+from reproduction.training.models.encoder_decoder import EncoderDecoder
+from reproduction.training.models.registry import build
 
 DECODING = Decoding(beam=4, length_penalty=0.6)
 POSITIONS = 512
@@ -121,8 +121,8 @@ def generated(model: MarianMTModel, sources: list[list[int]], longest: int, batc
 def compare(size: str, case: tuple, threads: list[int], batch: int, longest: int, rounds: int) -> list[dict]:
     import ctranslate2
 
-    from raretokens.evaluation.ctranslate2_models import export
-    from raretokens.evaluation.translate import open_translator, search
+    from reproduction.tasks.evaluation.ctranslate2_models import export
+    from reproduction.tasks.evaluation.translate import open_translator, search
 
     (model, pieces, sources), device = case, devices()[0]
     rows_of_pieces, ids = [[pieces[i] for i in source] for source in sources], {p: i for i, p in enumerate(pieces)}

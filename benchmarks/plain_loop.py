@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from workload import Workload
 
-from raretokens.models.decoder import sinusoids
-from raretokens.tokenization.vocabulary import PAD
-from raretokens.training.batches import Batch
+from raretokens.vocabulary import PAD
+from reproduction.training.batches import Batch
+from reproduction.training.models.decoder import sinusoids
 
 
 class Block(nn.Module):

@@ -21,8 +21,8 @@ from torch.nn import functional as F
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 from workload import ROOT, Workload
 
-from raretokens.tokenization import token_files as streams
-from raretokens.tokenization.vocabulary import EOS
+from raretokens.vocabulary import EOS
+from reproduction.corpora.tokenization import token_files as streams
 
 KEY = ("size", "seed", "engine")
 AT_ONCE = 64  # windows

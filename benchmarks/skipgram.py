@@ -23,16 +23,16 @@ import torch
 from records import keep
 from safetensors.torch import load_file
 
-from raretokens.evaluation.metrics.isotropy import vector_sum
-from raretokens.evaluation.metrics.similarity import read_pairs, word_similarity
-from raretokens.run import Run
-from raretokens.tasks import skipgram
-from raretokens.tokenization import token_files as streams
-from raretokens.tokenization.config import Groups
-from raretokens.tokenization.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
-from raretokens.training.config import Execution, Observer, RuleChoice, Training
-from raretokens.training.config import TrainJob as Job
-from raretokens.training.run import WEIGHTS, train
+from raretokens.metrics.isotropy import vector_sum
+from raretokens.metrics.similarity import read_pairs, word_similarity
+from raretokens.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
+from reproduction.corpora.tokenization import token_files as streams
+from reproduction.corpora.tokenization.settings import Groups
+from reproduction.run_sheet import Run
+from reproduction.tasks import skipgram
+from reproduction.training.recipe import Execution, Observer, RuleChoice, Training
+from reproduction.training.recipe import TrainJob as Job
+from reproduction.training.run import WEIGHTS, train
 
 SENTENCE = 10_000  # words; gensim cuts longer ones
 KEY = ("text", "words", "width", "negatives", "epochs", "lr", "tokens_per_update")

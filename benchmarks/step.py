@@ -19,8 +19,8 @@ from records import keep
 from workload import Workload
 
 from raretokens import build, keep_frozen_rows, target_counts
-from raretokens.models.registry import build as build_model
 from raretokens.objectives.registry import declared, known
+from reproduction.training.models.registry import build as build_model
 
 SIZES = {
     "cpu": "demo/lm/demo,demo/nmt/base,paper/lm/lm6",

@@ -23,18 +23,18 @@ from records import keep
 from workload import Workload
 
 from raretokens.errors import UserError
-from raretokens.models.registry import build as build_model
-from raretokens.models.registry import flops_per_token
 from raretokens.objectives.registry import build
-from raretokens.pipeline.machine.cards import find_card
-from raretokens.training.batches import PreparedSteps
-from raretokens.training.config import Execution
-from raretokens.training.criterion import Carried
-from raretokens.training.example_batches import Pairs
-from raretokens.training.loop import Trainer
-from raretokens.training.saving import Outputs
-from raretokens.training.state import State
-from raretokens.training.token_batches import Blocks, Columns, columns_of
+from reproduction.pipeline.machine.cards import find_card
+from reproduction.training.batches import PreparedSteps
+from reproduction.training.criterion import Carried
+from reproduction.training.example_batches import Pairs
+from reproduction.training.loop import Trainer
+from reproduction.training.models.registry import build as build_model
+from reproduction.training.models.registry import flops_per_token
+from reproduction.training.recipe import Execution
+from reproduction.training.saving import Outputs
+from reproduction.training.state import State
+from reproduction.training.token_batches import Blocks, Columns, columns_of
 
 SIZES = {"cpu": "demo/lm/demo", "cuda": "paper/lm/gpt2m,paper/lm/lm6,paper/nmt/base,paper/nmt/big"}
 METHODS = "plain,plain-compiled,mle,mle-compiled,agg,agg-compiled"

@@ -9,12 +9,12 @@ import torch
 
 from raretokens.errors import UserError
 from raretokens.loss.facts import Facts
-from raretokens.models.shapes import shape_of
-from raretokens.pipeline.config import load
-from raretokens.pipeline.planning.vocabulary import vocabulary_size
-from raretokens.tokenization import token_files as streams
-from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.config import Training
+from raretokens.vocabulary import EOS, PAD, SPECIALS
+from reproduction.corpora.tokenization import token_files as streams
+from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.planning.vocabulary import vocabulary_size
+from reproduction.training.models.shapes import shape_of
+from reproduction.training.recipe import Training
 
 ROOT = Path(__file__).parents[1]
 STEEPNESS = 16  # of the fall: an exponent

@@ -11,7 +11,7 @@ from dvc.utils.serialize import dump_yaml
 from tiny.served import THREADS
 from tiny.world import create, environment, parameters, run
 
-from raretokens.pipeline.lock_file import md5_of
+from reproduction.pipeline.lock_file import md5_of
 
 STAGES = {
     "own@lm-train": ["own", "lm-train"],
@@ -42,7 +42,7 @@ OUTS = {
 }
 ALL = """
 import sys
-from raretokens.pipeline import stages
+from reproduction.pipeline import stages
 stages.jobs()
 for line in sys.argv[1:]:
     stage, *names = line.split()
@@ -90,7 +90,7 @@ def hashed(folder: Path, path: str) -> dict:
 
 def adopt(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Without the server, because a killed training must be gone before it is resumed."""
-    command = [sys.executable, "-m", "raretokens", "adopt", "--jobs", "2", "--demo", ".", *options]
+    command = [sys.executable, "-m", "reproduction", "adopt", "--jobs", "2", "--demo", ".", *options]
     return subprocess.run(command, cwd=folder, env=environment(), text=True, capture_output=True)
 
 
@@ -118,7 +118,7 @@ def test_code_that_does_the_same_is_adopted(scale):
     done = adopt(scale)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "train-lm@cosreg: equal, 20 steps" in done.stdout and "1 stages adopted" in done.stdout
-    verified = run(scale, "python", "-m", "raretokens", "verify").stdout
+    verified = run(scale, "python", "-m", "reproduction", "verify").stdout
     assert "belong to this code" in verified
     after = (scale / "dvc.lock").read_text().splitlines()
     differs = [line.strip().partition(":")[0] for line, was in zip(after, before, strict=True) if line != was]
@@ -137,7 +137,7 @@ def test_a_metric_that_scores_gain_is_adopted_without_scoring_again(scale):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 stages adopted\nadded metrics, which score files made before lack: norm_rms_again\n" in done.stdout
     assert score.read_bytes() == before
-    assert "belong to this code" in run(scale, "python", "-m", "raretokens", "verify").stdout
+    assert "belong to this code" in run(scale, "python", "-m", "reproduction", "verify").stdout
 
 
 @pytest.mark.parametrize(

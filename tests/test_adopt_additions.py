@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import pytest
 
-from raretokens.pipeline.added_metrics import added_metrics, without_covered
+from reproduction.pipeline.added_metrics import added_metrics, without_covered
 
 SCORE = {
     "run": "mle",

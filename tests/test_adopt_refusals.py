@@ -18,11 +18,12 @@ import yaml
 from safetensors.torch import save_file
 
 from raretokens.errors import UserError
-from raretokens.pipeline import adopt, trials
-from raretokens.pipeline.adopt import Adoption
-from raretokens.pipeline.lock_file import Stage, md5, md5_of, read_stages
-from raretokens.pipeline.short_training import Version
-from raretokens.pipeline.trials import Trials
+from reproduction.pipeline import adopt
+from reproduction.pipeline import adoption_trials as trials
+from reproduction.pipeline.adopt import Adoption
+from reproduction.pipeline.adoption_trials import Trials
+from reproduction.pipeline.lock_file import Stage, md5, md5_of, read_stages
+from reproduction.pipeline.short_training import Version
 
 # A training waits after each save until the test's process has linked to it. It is resumed if it finds a saved state.
 CODE = r"""#!/bin/sh

@@ -13,12 +13,12 @@ from tiny.alignment_error import alignment_error
 from tiny.world import lines
 
 from raretokens.errors import UserError
-from raretokens.tokenization import alignment
-from raretokens.tokenization.alignment import SentencePairs, count_links, find_links, train
-from raretokens.tokenization.config import AlignJob
-from raretokens.tokenization.token_files import Bitext, write_meta
-from raretokens.tokenization.vocabulary import EOS
+from raretokens.vocabulary import EOS
 from raretokens.yaml_files import read_yaml
+from reproduction.corpora.tokenization import alignment
+from reproduction.corpora.tokenization.alignment import SentencePairs, count_links, find_links, train
+from reproduction.corpora.tokenization.settings import AlignJob
+from reproduction.corpora.tokenization.token_files import Bitext, write_meta
 
 ROOT = Path(__file__).parents[1]
 GOLD = "word-alignment-deen"  # 508 sentence pairs of Europarl, German to English (Vilar et al. 2006)

@@ -10,29 +10,29 @@ from tiny import run_sheet
 from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, draws, line, score, world, write
 
 from raretokens.errors import UserError
-from raretokens.evidence.scores import Scores
-from raretokens.papers.load import written_out
-from raretokens.papers.table import Table
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet as sheet_of
-from raretokens.report import build
-from raretokens.report.cells import Cell
-from raretokens.report.tables import table_cells, to_latex, to_markdown
+from reproduction.papers.load import written_out
+from reproduction.papers.scores import TaskScores
+from reproduction.papers.table import Table
+from reproduction.pipeline.jobs import run_sheet as sheet_of
+from reproduction.pipeline.parameters_file import load
+from reproduction.report import build
+from reproduction.report.cells import Cell
+from reproduction.report.tables import table_cells, to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory) -> dict[str, Scores]:
+def full(tmp_path_factory) -> dict[str, TaskScores]:
     return run_sheet.full(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory) -> dict[str, Scores]:
+def empty(tmp_path_factory) -> dict[str, TaskScores]:
     return world(tmp_path_factory.mktemp("none"), {}, {})
 
 
-def of(name: str, scores: dict[str, Scores], corpora: dict[str, str] = CORPORA) -> list[Cell]:
+def of(name: str, scores: dict[str, TaskScores], corpora: dict[str, str] = CORPORA) -> list[Cell]:
     return table_cells(DECLARED, DECLARED.tables[name], scores, corpora)
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from raretokens.errors import UserError
-from raretokens.pipeline.config import load
-from raretokens.tokenization.token_files import Bitext, write_meta
-from raretokens.tokenization.vocabulary import EOS, PAD
-from raretokens.training import example_batches as sentence_pairs
-from raretokens.training.batches import LEAST_ON_GPU, PreparedSteps, check_size
-from raretokens.training.example_batches import Documents, Images, Pairs
-from raretokens.training.rule import learning_rate
-from raretokens.training.token_batches import Blocks, Columns
+from raretokens.vocabulary import EOS, PAD
+from reproduction.corpora.tokenization.token_files import Bitext, write_meta
+from reproduction.pipeline.parameters_file import load
+from reproduction.training import example_batches as sentence_pairs
+from reproduction.training.batches import LEAST_ON_GPU, PreparedSteps, check_size
+from reproduction.training.example_batches import Documents, Images, Pairs
+from reproduction.training.rule import learning_rate
+from reproduction.training.token_batches import Blocks, Columns
 
 RNG = np.random.default_rng(0)
 TEXT = RNG.integers(4, 60, 1003).astype("<u2")

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
 from raretokens.errors import UserError
-from raretokens.evaluation.metrics import bleu, bootstrap
-from raretokens.evaluation.metrics.bleu import (
+from raretokens.metrics import bootstrap
+from reproduction.pipeline.parameters_file import load
+from reproduction.tasks.evaluation import bleu
+from reproduction.tasks.evaluation.bleu import (
     Tokens,
     chrf,
     is_unsegmented,
@@ -24,7 +26,6 @@ from raretokens.evaluation.metrics.bleu import (
     split_compounds,
     tokenised_bleu,
 )
-from raretokens.pipeline.config import load
 
 ROOT = Path(__file__).parents[1]
 

@@ -6,13 +6,13 @@ import pytest
 from tiny.run_sheet import DECLARED
 
 from raretokens import csv_files
-from raretokens.evidence.verdict import Outcome
-from raretokens.papers.claim_history import CHANGES, COLUMNS, freeze, unrecorded
-from raretokens.papers.declarations import Declarations
+from raretokens.claims.verdict import Outcome
+from reproduction.papers.claim_history import CHANGES, COLUMNS, freeze, unrecorded
+from reproduction.papers.declarations import Declarations
 
 NAME = "rare-types-have-more-rare-neighbours-than-chance"
 CLAIM = DECLARED.claims[NAME]
-COMMAND = "`python -m raretokens.papers.claim_history >> data/paper/changes.csv` adds the rows; complete them"
+COMMAND = "`python -m reproduction.papers.claim_history >> data/paper/changes.csv` adds the rows; complete them"
 
 
 @pytest.fixture

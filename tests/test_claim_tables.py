@@ -8,15 +8,16 @@ import pytest
 from tiny.claims import AGAINST, claim, judged, three
 from tiny.run_sheet import DECLARED
 
-from raretokens.evidence.intervals import Interval
-from raretokens.evidence.scores import AllScores, Scores
-from raretokens.evidence.verdict import Outcome, Verdict, counted, judge, judge_all, with_counts
-from raretokens.papers.claim import Claim
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet
-from raretokens.report.claims import in_words, main_claims, other_counts, verdict_counts
-from raretokens.report.paper_pages import pages
-from raretokens.run import Sheet
+from raretokens.claims.intervals import Interval
+from raretokens.claims.verdict import Outcome, Verdict
+from reproduction.papers.claim import Claim
+from reproduction.papers.scores import AllScores, TaskScores
+from reproduction.papers.verdicts import counted, judge, judge_all, with_counts
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
+from reproduction.report.claims import in_words, main_claims, other_counts, verdict_counts
+from reproduction.report.paper_pages import pages
+from reproduction.run_sheet import Sheet
 
 NAMED = ("cosreg-improves-big-bleu", "cosreg-improves-reverse-bleu", "mle-degenerates-with-steps")
 UNTRAINED = AllScores(Sheet(scale="small", corpora={}, baselines={}, runs={}), Path("nowhere"))
@@ -115,7 +116,7 @@ def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, mo
     claims["text"] = claims["m"].replaced(left=AGAINST.left.replaced(metric="uniq.total"))
     claims["hardly"] = claims["m"].replaced(hardly_fails="r")
     found = {name: replace(one, name=name, claim=claims[name], p=p) for name, p in ps.items()}
-    monkeypatch.setattr("raretokens.evidence.verdict.judge_alone", lambda name, *_: found[name])
+    monkeypatch.setattr("raretokens.claims.verdict.judge_alone", lambda name, *_: found[name])
     verdicts = {one.name: one for one in judge_all(DECLARED.model_copy(update={"claims": claims}), {"lm": None})}
     q = {name: verdict.q and round(verdict.q, 3) for name, verdict in verdicts.items()}
     assert q == {"m": 0.04, "n": 0.08, "o": 0.267, "p": 0.9, "other": 0.05, "text": 0.03, "hardly": None, "untested": None}
@@ -221,7 +222,7 @@ def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_exclud
 
 
 def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once():
-    empty = Scores("lm", {}, Path("nowhere"))
+    empty = TaskScores({}, task="lm", folder=Path("nowhere"))
     verdicts = [judge(name, claim, empty, DECLARED) for name, claim in DECLARED.claims.items()]
     found = pages(verdicts, DECLARED, "small", UNTRAINED, {})
     for paper in DECLARED.papers:
@@ -257,7 +258,7 @@ def test_a_page_says_in_which_models_the_claims_were_tested(request, monkeypatch
 
 def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_path):
     name = "agg-lowers-rare-perplexity"
-    empty = judge(name, DECLARED.claims[name], Scores("lm", {}, Path("nowhere")), DECLARED)
+    empty = judge(name, DECLARED.claims[name], TaskScores({}, task="lm", folder=Path("nowhere")), DECLARED)
     one = changed(replace(empty, outcome=Outcome.REPRODUCED), value=0.3, seeds=3, seed_interval=Interval(0.2, 0.4))
     small, demo = (pages([one], DECLARED, scale, UNTRAINED, {})["agg.md"] for scale in ("small", "demo"))
     assert "Caveat: " in small and "Caveat: " not in demo

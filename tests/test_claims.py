@@ -9,24 +9,24 @@ import yaml
 from tiny.claims import AGAINST, SAME, claim, judged, three, world
 from tiny.run_sheet import DECLARED, line
 
+from raretokens.claims.command import OwnClaim
+from raretokens.claims.command import judge as judge_own
+from raretokens.claims.comparison import Comparison
+from raretokens.claims.effect_text import few_seeds_text, named_intervals
+from raretokens.claims.intervals import LEVEL, bootstrap_interval, paired_bootstrap, student
+from raretokens.claims.item_scores import RunScores, gather
 from raretokens.errors import UserError
-from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.intervals import LEVEL, bootstrap_interval, paired_bootstrap, student
-from raretokens.evidence.item_scores import RunScores, gather
-from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import judge
-from raretokens.papers.claim import Claim
-from raretokens.papers.load import load_declarations
-from raretokens.report.effect_text import few_seeds_text, named_intervals
-from raretokens.tools.claim_commands import OwnClaim
-from raretokens.tools.claim_commands import judge as judge_own
+from reproduction.papers.claim import Claim
+from reproduction.papers.load import load_declarations
+from reproduction.papers.scores import TaskScores
+from reproduction.papers.verdicts import judge
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
 
 
 def test_every_claim_has_its_printed_effect_or_says_why_not():
-    empty = Scores("lm", {}, Path("nowhere"))
+    empty = TaskScores({}, task="lm", folder=Path("nowhere"))
     assert len(DECLARED.claims) >= 40
     for name, declared in DECLARED.claims.items():
         verdict = judge(name, declared, empty, DECLARED)  # raises where a reported reference does not exist
@@ -91,7 +91,7 @@ def test_what_decides_nothing_says_where_no_interval_reaches_print(
     tmp_path, monkeypatch, reported, effect, expect, smaller
 ):
     """Differences of -0.17 to 0.2, ratios of 0.7 to 1.5, and the test set beside them."""
-    monkeypatch.setattr("raretokens.evidence.verdict.reported_effect", lambda claim, declared: reported)
+    monkeypatch.setattr("raretokens.claims.verdict.reported_effect", lambda claim, declared: reported)
     values = three("a", [0.6, 0.4, 0.55]) | three("b", [0.5, 0.5, 0.5])
     declared = AGAINST.replaced(effect=effect, expect=expect, than=1.0 if effect == "ratio" else 0.0)
     verdict = judged(tmp_path, declared, values)
@@ -199,7 +199,7 @@ def test_what_resamples_move_each_seed_alone_is_not_counted_twice(tmp_path):
     drawn = {run: values[run] + shared + one for run, one in zip(("a", "a-2", "a-3"), own, strict=True)}
     drawn |= {run: np.zeros(4000) for run in ("b", "b-2", "b-3")}
     verdict = judged(tmp_path, AGAINST, values, drawn=drawn)
-    scores = Scores("lm", {run: line(run[0], seed=int(run[2:] or 1)) for run in values}, tmp_path / "lm")
+    scores = TaskScores({run: line(run[0], seed=int(run[2:] or 1)) for run in values}, task="lm", folder=tmp_path / "lm")
     comparison = Comparison.of_claim(AGAINST, scores)
     assert comparison.test_variance**0.5 == pytest.approx(0.5, rel=0.05)
     assert comparison.test_interval == pytest.approx(bootstrap_interval(6.0, shared + own.mean(axis=0)))  # of the mean seed
@@ -350,7 +350,7 @@ def test_rare_words_among_the_neighbours_are_counted(tmp_path):
 
 
 def test_a_printed_side_may_be_the_mean_of_its_groups():
-    verdict = judge("c", DECLARED.claims["agg-diversifies-continuations"], Scores("lm", {}, Path("no")), DECLARED)
+    verdict = judge("c", DECLARED.claims["agg-diversifies-continuations"], TaskScores({}, task="lm", folder=Path("no")), DECLARED)
     assert verdict.reported == 27.75  # (43 + 55 + 63 + 52) / 4 less (22 + 19 + 37 + 24) / 4
 
 

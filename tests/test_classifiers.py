@@ -15,15 +15,15 @@ from tiny.classifiers import PIXELS, SHAPES, N, classifier, padded, write_tokens
 from torch import nn
 
 from raretokens.errors import UserError
-from raretokens.evaluation import classification
-from raretokens.evaluation.config import MajorityBaseline
-from raretokens.evaluation.metrics.predictions import accuracy, bootstrap_accuracy, mean_nll
-from raretokens.evaluation.metrics.text import documents
-from raretokens.models import cnn, rcnn
-from raretokens.models.registry import build, stored
-from raretokens.tasks import classify, images
-from raretokens.tokenization.token_files import read_images, read_labels, read_meta, tokens, write_meta
-from raretokens.training.example_batches import Documents, Images
+from raretokens.metrics.predictions import accuracy, bootstrap_accuracy, mean_nll
+from reproduction.corpora.tokenization.token_files import read_images, read_labels, read_meta, tokens, write_meta
+from reproduction.tasks import classify, images
+from reproduction.tasks.evaluation import classification
+from reproduction.tasks.evaluation.job_specs import MajorityBaseline
+from reproduction.tasks.evaluation.text import documents
+from reproduction.training.example_batches import Documents, Images
+from reproduction.training.models import cnn, rcnn
+from reproduction.training.models.registry import build, stored
 
 RUNS = [(task, name) for task in ("images", "classify") for name in applying(task)]
 TEXTS = [[7, 9, 2], [5, 6, 7, 8, 11, 2], [4]]

@@ -15,13 +15,13 @@ import pytest
 import yaml
 from tiny import slurm, world
 
+from raretokens.cli import main
 from raretokens.errors import UserError
-from raretokens.papers.load import load_declarations
-from raretokens.pipeline import cluster
-from raretokens.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
-from raretokens.pipeline.config import load
-from raretokens.pipeline.machine.settings import Cluster
-from raretokens.tools.cli import main
+from reproduction.papers.load import load_declarations
+from reproduction.pipeline import cluster
+from reproduction.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
+from reproduction.pipeline.machine.settings import Cluster
+from reproduction.pipeline.parameters_file import load
 
 ROOT = Path(__file__).parents[1]
 RUNS = {"lm": ("mle", "agg"), "nmt": ("base-mle",)}

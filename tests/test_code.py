@@ -10,10 +10,10 @@ import yaml
 from tiny import world
 from tiny.mutated import mutated
 
-from raretokens.pipeline import jobs
-from raretokens.pipeline.code import Code
-from raretokens.pipeline.config import schema
 from raretokens.yaml_files import checked
+from reproduction.pipeline import jobs
+from reproduction.pipeline.code import Code
+from reproduction.pipeline.parameters_file import schema
 
 START = "raretokens.start:go"
 

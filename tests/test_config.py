@@ -12,8 +12,8 @@ from tiny.world import served_environment
 
 from raretokens import schema
 from raretokens.errors import UserError
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import all_jobs
+from reproduction.pipeline.jobs import all_jobs
+from reproduction.pipeline.parameters_file import load
 
 ROOT = Path(__file__).parents[1]
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from raretokens.errors import UserError
-from raretokens.papers.load import load_declarations
+from reproduction.papers.load import load_declarations
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs/declarations.md").read_text(encoding="utf-8")

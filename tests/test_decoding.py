@@ -12,13 +12,13 @@ import torch
 from references.beam_search import PENALTIES, beam_search, exhaustive
 
 from raretokens.errors import UserError
-from raretokens.evaluation.config import Continuation, Decoding, LanguageModelEvaluation
-from raretokens.evaluation.ctranslate2_models import best_device, checked_compute_type, export
-from raretokens.evaluation.language_model import continuations, teacher_forced
-from raretokens.evaluation.translate import open_translator, search
-from raretokens.models.registry import build
-from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.example_batches import padded
+from raretokens.vocabulary import EOS, PAD, SPECIALS
+from reproduction.tasks.evaluation.ctranslate2_models import best_device, checked_compute_type, export
+from reproduction.tasks.evaluation.job_specs import Continuation, Decoding, LanguageModelEvaluation
+from reproduction.tasks.evaluation.language_model import continuations, teacher_forced
+from reproduction.tasks.evaluation.translate import open_translator, search
+from reproduction.training.example_batches import padded
+from reproduction.training.models.registry import build
 
 ROOT = Path(__file__).parents[1]
 PIECES = (*SPECIALS, *(f"piece{i}" for i in range(36)))

@@ -13,9 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny.finished import GROUPS, SHAPE, create
 
-from raretokens.evaluation import decomposition as decomposing
-from raretokens.evaluation.config import Continuation, DecompositionJob, LanguageModelEvaluation
-from raretokens.evaluation.decomposition import (
+from raretokens.claims.comparison import Effect
+from raretokens.claims.intervals import Interval
+from raretokens.claims.scores import SheetLine
+from raretokens.objectives.rarity import rare_share
+from raretokens.vocabulary import GROUP_NAMES, MED, RARE, SPECIALS, VOCABULARY, Vocabulary
+from reproduction.corpora.tokenization.token_files import tokens
+from reproduction.papers.decomposition_effects import PARTS, Decomposition, decompositions, implied
+from reproduction.papers.load import load_declarations
+from reproduction.papers.logit_bias import choose, curves_of, frontier_points
+from reproduction.papers.scores import AllScores
+from reproduction.pipeline.parameters_file import load
+from reproduction.report.decomposition_page import to_csv, to_markdown
+from reproduction.run_sheet import Run, Sheet
+from reproduction.tasks.evaluation import decomposition as decomposing
+from reproduction.tasks.evaluation.decomposition import (
     CONSTANTS,
     SLOPES,
     Masses,
@@ -25,21 +37,10 @@ from raretokens.evaluation.decomposition import (
     nested_groups,
     own_share,
 )
-from raretokens.evaluation.language_model import teacher_forced
-from raretokens.evidence.comparison import Effect
-from raretokens.evidence.decomposition import PARTS, Decomposition, decompositions, implied
-from raretokens.evidence.intervals import Interval
-from raretokens.evidence.logit_bias import choose, curves_of, frontier_points
-from raretokens.evidence.scores import AllScores
-from raretokens.models.registry import build, load_weights
-from raretokens.objectives.rarity import rare_share
-from raretokens.papers.load import load_declarations
-from raretokens.pipeline.config import load
-from raretokens.report.decomposition import to_csv, to_markdown
-from raretokens.run import Run, Sheet, SheetLine
-from raretokens.tasks.lm import further_jobs
-from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.vocabulary import GROUP_NAMES, MED, RARE, SPECIALS, VOCABULARY, Vocabulary
+from reproduction.tasks.evaluation.job_specs import Continuation, DecompositionJob, LanguageModelEvaluation
+from reproduction.tasks.evaluation.language_model import teacher_forced
+from reproduction.tasks.lm import further_jobs
+from reproduction.training.models.registry import build, load_weights
 
 GROUP = SimpleNamespace(**GROUPS)
 WHOLE = LanguageModelEvaluation(window=32, context=16, block=24, continuation=Continuation(samples=1, prefix=1, length=1))

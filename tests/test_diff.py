@@ -12,13 +12,13 @@ import pytest
 import yaml
 from tiny.run_sheet import DECLARED
 
-from raretokens.papers.declarations import ANY, EXACT, Tolerance
-from raretokens.papers.load import load_declarations
-from raretokens.report.diff import figure_moves
-from raretokens.report.moves import number_moves
-from raretokens.report.revision import Revision
-from raretokens.tools import scale_commands
-from raretokens.tools.cli import main
+from raretokens.cli import main
+from reproduction.commands import scale_commands
+from reproduction.papers.declarations import ANY, EXACT, Tolerance
+from reproduction.papers.load import load_declarations
+from reproduction.report.diff import figure_moves
+from reproduction.report.moves import number_moves
+from reproduction.report.revision import Revision
 
 ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,reported,measured,spread,delta,runs,status,note\n"

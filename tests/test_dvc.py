@@ -13,10 +13,10 @@ from tiny import world
 from tiny.mutated import mutated
 
 from raretokens.objectives.registry import known
-from raretokens.pipeline import jobs
-from raretokens.pipeline.code import Code
-from raretokens.pipeline.config import schema
 from raretokens.yaml_files import checked
+from reproduction.pipeline import jobs
+from reproduction.pipeline.code import Code
+from reproduction.pipeline.parameters_file import schema
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/raretokens"

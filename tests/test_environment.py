@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from raretokens.errors import UserError
-from raretokens.pipeline.context import check_folder, git
+from reproduction.pipeline.surroundings import check_folder, git
 
 ROOT = Path(__file__).parents[1]
 # What environment.sh calls. `-m venv` makes an environment whose scripts name it by its path, as the real one does.

@@ -8,12 +8,12 @@ from statistics import geometric_mean
 import pytest
 from tiny.run_sheet import DECLARED
 
-from raretokens import paths
 from raretokens.csv_files import read_csv
-from raretokens.evidence.scores import AllScores, Scores
-from raretokens.papers.claim import Claim
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet
+from reproduction import paths
+from reproduction.papers.claim import Claim
+from reproduction.papers.scores import AllScores, TaskScores
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
 
 METRICS = {  # what a sentence names -> the metrics whose numbers it quotes
     r"I\(W\)": [f"isotropy.{group}" for group in ("total", "freq", "med", "rare")],
@@ -37,7 +37,7 @@ CLAIMS = {name: claim for name, claim in DECLARED.claims.items() if claim.task =
 
 
 @pytest.fixture(scope="module")
-def scores(request) -> Scores:
+def scores(request) -> TaskScores:
     folder = request.config.rootpath / "scales/small"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -52,7 +52,7 @@ def quoted(text: str) -> Iterator[tuple[str, list[str]]]:
             yield from ((number, metrics) for number in NUMBER.findall(sentence))
 
 
-def known(claim: Claim, text: str, metrics: list[str], scores: Scores) -> list[float]:
+def known(claim: Claim, text: str, metrics: list[str], scores: TaskScores) -> list[float]:
     """Return the metrics of the runs that a text is about, and their differences and ratios."""
     runs = {run for side in claim.sides.values() if (run := scores.choose(side.runs, data=side.data))} | {"mle"}
     runs |= {run for name, run in RUNS.items() if name in text}

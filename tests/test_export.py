@@ -10,18 +10,18 @@ import pytest
 import torch
 from tiny import finished as tiny
 
+from raretokens.cli import main
 from raretokens.errors import UserError
-from raretokens.evaluation.config import Decoding
-from raretokens.evaluation.language_model import teacher_forced
-from raretokens.evaluation.translate import open_translator, search
-from raretokens.models.registry import build, load_weights
-from raretokens.tokenization.token_files import Bitext, tokens
-from raretokens.tokenization.tokenizer import Tokenizer
-from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
-from raretokens.tools import trained_run
-from raretokens.tools.cli import main
-from raretokens.tools.export import export_run
-from raretokens.tools.measure.predictions import Reading
+from raretokens.measure.predictions import Reading
+from raretokens.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
+from reproduction.commands import trained_run
+from reproduction.commands.export import export_run
+from reproduction.corpora.tokenization.token_files import Bitext, tokens
+from reproduction.corpora.tokenization.tokenizer import Tokenizer
+from reproduction.tasks.evaluation.job_specs import Decoding
+from reproduction.tasks.evaluation.language_model import teacher_forced
+from reproduction.tasks.evaluation.translate import open_translator, search
+from reproduction.training.models.registry import build, load_weights
 
 transformers = pytest.importorskip("transformers")
 

@@ -19,8 +19,8 @@ import pytest
 import yaml
 from tiny.fetching import DATA, digest, get, table, tarred, zipped
 
-from raretokens.corpora.sources import TABLE, Source
 from raretokens.errors import UserError
+from reproduction.corpora.sources import TABLE, Source
 
 ROOT = Path(__file__).parents[1]
 
@@ -185,8 +185,8 @@ def call(path: Path) -> list[str]:
     """The stage, with another table of sources."""
     Path("params.yaml").write_text("mirror: null\n")
     code = (
-        "import sys; from functools import partial; from pathlib import Path; from raretokens.corpora import download;"
-        "from raretokens.pipeline import __main__ as pipeline; sys.argv = ['stages/run', 'fetch', 'tiny'];"
+        "import sys; from functools import partial; from pathlib import Path; from reproduction.corpora import download;"
+        "from reproduction.pipeline import __main__ as pipeline; sys.argv = ['stages/run', 'fetch', 'tiny'];"
         f"download.fetch = partial(download.fetch, table=Path({str(path)!r})); pipeline.main()"
     )
     return [sys.executable, "-c", code]

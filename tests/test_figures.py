@@ -9,21 +9,21 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 from tiny.run_sheet import DECLARED, line
 
-from raretokens.evaluation.config import ScoreJob
-from raretokens.evidence.intervals import Interval
-from raretokens.evidence.scores import AllScores, Scores
-from raretokens.evidence.verdict import Outcome
-from raretokens.papers.figure import Panel
-from raretokens.papers.task_names import TASKS
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import all_jobs, run_sheet
-from raretokens.report.build import points_in_setting
-from raretokens.report.diff import figure_moves
-from raretokens.report.figure_points import effect_points, figure_points
-from raretokens.report.figure_styles import CURVES
-from raretokens.report.figures import draw, write_figure
-from raretokens.report.forest import Row, draw_row, finish
-from raretokens.report.method_tables import _limits
+from raretokens.claims.intervals import Interval
+from raretokens.claims.verdict import Outcome
+from raretokens.figure_style import CURVES
+from reproduction.papers.figure import Panel
+from reproduction.papers.scores import AllScores, TaskScores
+from reproduction.papers.task_names import TASKS
+from reproduction.pipeline.jobs import all_jobs, run_sheet
+from reproduction.pipeline.parameters_file import load
+from reproduction.report.build import points_in_setting
+from reproduction.report.diff import figure_moves
+from reproduction.report.figure_points import effect_points, figure_points
+from reproduction.report.figures import draw, write_figure
+from reproduction.report.forest import Row, draw_row, finish
+from reproduction.report.method_tables import _limits
+from reproduction.tasks.evaluation.job_specs import ScoreJob
 
 ROOT = Path(__file__).parents[1]
 DATA = {"lm": "human", "nmt": "copy", "skipgram": "text"}  # the line of the text itself
@@ -69,7 +69,7 @@ def series(shift: float) -> list[tuple]:
     return rows
 
 
-def world(folder: Path, task: str, runs: list[str], data: str) -> Scores:
+def world(folder: Path, task: str, runs: list[str], data: str) -> TaskScores:
     """Every run has every series and metric; alpha as its name says, 0.03 otherwise."""
     (folder / task).mkdir(parents=True)
     for number, name in enumerate([*runs, data]):
@@ -83,11 +83,11 @@ def world(folder: Path, task: str, runs: list[str], data: str) -> Scores:
         }
         score = {"seed": 1, "metrics": metrics, "options": [["alpha", alpha], ["until", 40]]}
         (folder / task / f"{name}.json").write_text(json.dumps(score))
-    return Scores(task, {name: line() for name in runs}, folder / task)
+    return TaskScores({name: line() for name in runs}, task=task, folder=folder / task)
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory) -> dict[str, Scores]:
+def full(tmp_path_factory) -> dict[str, TaskScores]:
     """Runs of all panels."""
     names: dict[str, dict[str, None]] = {task: {} for task in TASKS}
     for figure in DECLARED.figures.values():
@@ -100,8 +100,8 @@ def full(tmp_path_factory) -> dict[str, Scores]:
 
 
 @pytest.fixture
-def empty() -> dict[str, Scores]:
-    return {task: Scores(task, {}, Path("nowhere")) for task in TASKS}
+def empty() -> dict[str, TaskScores]:
+    return {task: TaskScores({}, task=task, folder=Path("nowhere")) for task in TASKS}
 
 
 def test_a_committed_figure_is_one_picture_below_150_kb():
@@ -198,7 +198,7 @@ def test_a_sweep_takes_x_from_the_options_and_names_what_is_missing(full):
     figure = DECLARED.figures["agg-figure-5"]
     without = {**full["lm"].lines}
     del without["agg-a004"]
-    scores = {**full, "lm": Scores("lm", without, full["lm"].folder)}
+    scores = {**full, "lm": TaskScores(without, task="lm", folder=full["lm"].folder)}
     rare = figure_points(figure, scores, DECLARED)[0]
     assert list(rare.rows[rare.rows.group == ""].x) == ["0.01", "0.02", "0.03", "0.05"]
     assert rare.absent == {"larger alpha": "none of gpt2m-agg-a004, agg-a004 is scored"}
@@ -221,7 +221,7 @@ def test_the_effect_of_a_claim_is_followed_over_the_updates_of_all_its_curves(tm
         (folder / f"{name}.csv").write_text("series,group,x,y\n" + rows)
         (folder / f"{name}.json").write_text(json.dumps({"metrics": {}}))
     sheet = {name: line(name[:3], seed=2 if name.endswith("2") else 1) for name in nll}
-    points = effect_points(DECLARED.claims["agg-keeps-total-perplexity"], Scores("lm", sheet, folder), DECLARED)
+    points = effect_points(DECLARED.claims["agg-keeps-total-perplexity"], TaskScores(sheet, task="lm", folder=folder), DECLARED)
     found = {group: rows.y.astype(float).tolist() for group, rows in points.groupby("group")}
     first, second = [1, math.exp(6 - 4)], [1, math.exp(4 - 5), math.exp(6 - 5)]
     assert found["seed"] == pytest.approx(first + second, rel=1e-5)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from raretokens.models.registry import build, flops_per_token
+from reproduction.training.models.registry import build, flops_per_token
 from tests.tiny import architectures
 
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raretokens import tasks
-from raretokens.paths import tokens as token_files
-from raretokens.pipeline import full_size
-from raretokens.pipeline.config import schema
-from raretokens.pipeline.jobs import train_job
-from raretokens.pipeline.machine import settings
-from raretokens.pipeline.planning.plan import Planned, plan
-from raretokens.pipeline.planning.vocabulary import vocabulary_size
-from raretokens.tasks.parameters import Parameters
-from raretokens.tokenization.vocabulary import Vocabulary
-from raretokens.training.config import Execution, Observer
-from raretokens.training.run import train
+from raretokens.vocabulary import Vocabulary
 from raretokens.yaml_files import checked
+from reproduction import tasks
+from reproduction.paths import tokens as token_files
+from reproduction.pipeline import full_size
+from reproduction.pipeline.jobs import train_job
+from reproduction.pipeline.machine import settings
+from reproduction.pipeline.parameters_file import schema
+from reproduction.pipeline.planning.plan import Planned, plan
+from reproduction.pipeline.planning.vocabulary import vocabulary_size
+from reproduction.tasks.parameters import Parameters
+from reproduction.training.recipe import Execution, Observer
+from reproduction.training.run import train
 
 ROOT = Path(__file__).parents[1]
 SHEET = yaml.safe_load((ROOT / "scales/paper/params.yaml").read_text())

@@ -11,10 +11,10 @@ from accelerate.utils import TorchDynamoPlugin
 from torch._dynamo.testing import CompileCounter
 from torch._dynamo.utils import counters
 
-from raretokens.models.registry import build, compiles
-from raretokens.pipeline.machine.settings import Machine
-from raretokens.training import run
-from raretokens.training.config import Execution
+from reproduction.pipeline.machine.settings import Machine
+from reproduction.training import run
+from reproduction.training.models.registry import build, compiles
+from reproduction.training.recipe import Execution
 
 N, LONGEST = 50, 40
 ROOT = Path(__file__).parents[1]

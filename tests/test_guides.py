@@ -125,7 +125,7 @@ def test_a_run_on_a_second_corpus_is_scored_and_stays_out_of_tables_of_the_first
 
 def test_an_architecture_is_one_file_a_size_and_a_line(grown):
     folder, ran, touched = grown
-    assert touched["add-an-architecture"] == {"src/raretokens/models/gru.py", "params.yaml"}
+    assert touched["add-an-architecture"] == {"src/reproduction/training/models/gru.py", "params.yaml"}
     assert {"train-lm@gru-mle", "predict-lm@gru-mle", "score-lm@gru-mle"} < {*ran}
     metrics = score(folder, "lm/gru-mle")["metrics"]
     assert metrics["ppl"]["total"] > 1 and metrics["continuation"]["uniq"] >= 1
@@ -133,7 +133,7 @@ def test_an_architecture_is_one_file_a_size_and_a_line(grown):
 
 def test_a_task_is_its_file_parameters_and_a_group_of_stages(grown):
     folder, _, touched = grown
-    assert touched["add-a-task"] == {"src/raretokens/tasks/backwards.py", "params.yaml", "dvc.yaml"}
+    assert touched["add-a-task"] == {"src/reproduction/tasks/backwards.py", "params.yaml", "dvc.yaml"}
     scored = score(folder, "backwards/backwards-mle")
     assert scored["task"] == "backwards" and scored["metrics"]["valid_nll"] > 0
     assert scored["metrics"]["isotropy"]["total"] > 0

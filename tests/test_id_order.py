@@ -10,9 +10,9 @@ from test_objectives import VARIANTS
 from tiny.update import D, N, settings
 
 from raretokens import Loop, UserError, build, facts, facts_of_text
-from raretokens.evaluation.metrics import bootstrap, frequency, isotropy, neighbours, predictions, similarity, spectrum
-from raretokens.evaluation.metrics.rows import members
-from raretokens.tokenization.vocabulary import FILLER, Vocabulary
+from raretokens.metrics import bootstrap, frequency, isotropy, neighbours, predictions, similarity, spectrum
+from raretokens.metrics.rows import members
+from raretokens.vocabulary import FILLER, Vocabulary
 
 TYPES, PAD, MARKERS = N - 2, 1, (0, 1, 2, 3)  # of the vocabulary before it is renumbered
 BESIDE = [("frage", {"moves_table": True, "steps": 2}), ("frage", {"minibatch": 7}), ("coupled_adam", {"average_scale": 0.5})]

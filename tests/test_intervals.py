@@ -9,8 +9,8 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import polygamma, stdtrit
 
-from raretokens.evidence.effects import FEWEST_ROWS, Family
-from raretokens.evidence.intervals import (
+from raretokens.claims.effects import FEWEST_ROWS, Family
+from raretokens.claims.intervals import (
     IGNORED,
     LEAST,
     LEVEL,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from raretokens import tasks
-from raretokens.pipeline import jobs
-from raretokens.pipeline.config import schema
-from raretokens.pipeline.job_file import params_hash
 from raretokens.yaml_files import checked
+from reproduction import tasks
+from reproduction.pipeline import jobs
+from reproduction.pipeline.job_file import params_hash
+from reproduction.pipeline.parameters_file import schema
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/raretokens"
@@ -187,8 +187,8 @@ def test_jobs_are_made_without_torch_and_scipy():
     code = """
 import sys
 from pathlib import Path
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import all_jobs
+from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.jobs import all_jobs
 for file in sys.argv[1:]:
     assert len(list(all_jobs(load(Path(file))))) > 100
 sys.exit(bool({"torch", "scipy"} & {*sys.modules}))

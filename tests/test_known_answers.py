@@ -7,15 +7,15 @@ import pytest
 from gensim.models import KeyedVectors
 from gensim.test.utils import datapath
 
-from raretokens.corpora.download import fetch
-from raretokens.corpora.registry import prepare
-from raretokens.evaluation.metrics.similarity import word_similarity
-from raretokens.evaluation.metrics.text import corpus_in_words
-from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.config import WordVocabulary
-from raretokens.tokenization.encode import encode
-from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
+from raretokens.metrics.similarity import word_similarity
+from raretokens.vocabulary import VOCABULARY, Vocabulary
+from reproduction.corpora.download import fetch
+from reproduction.corpora.registry import prepare
+from reproduction.corpora.tokenization.encode import encode
+from reproduction.corpora.tokenization.settings import EncodeJob as Job
+from reproduction.corpora.tokenization.settings import WordVocabulary
+from reproduction.corpora.tokenization.token_files import tokens
+from reproduction.tasks.evaluation.text import corpus_in_words
 
 
 def test_the_printed_statistics_of_wikitext_2(tmp_path, monkeypatch, mirror):

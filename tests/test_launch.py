@@ -11,8 +11,8 @@ import pytest
 from tiny import world
 
 from raretokens.errors import UserError
-from raretokens.pipeline.machine import settings
-from raretokens.tokenization import token_files as streams
+from reproduction.corpora.tokenization import token_files as streams
+from reproduction.pipeline.machine import settings
 
 ROOT = Path(__file__).parents[1]
 
@@ -67,7 +67,7 @@ def test_the_launch_command_starts_a_run_on_two_processes(folder):
 
 
 def test_alpha_is_of_every_text_that_is_encoded(folder, tmp_path):
-    command = ["python", "-m", "raretokens", "alpha", "--share", "0.2"]
+    command = ["python", "-m", "reproduction", "alpha", "--share", "0.2"]
     environment = world.served_environment() | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "lm, steps of 128 tokens (lm, demo)" in done.stdout

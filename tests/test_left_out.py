@@ -7,12 +7,12 @@ import pytest
 import yaml
 
 from raretokens.errors import UserError
-from raretokens.paths import tokens
-from raretokens.pipeline import left_out
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import train_job
-from raretokens.tokenization.token_files import write_meta
-from raretokens.tokenization.vocabulary import EOS
+from raretokens.vocabulary import EOS
+from reproduction.corpora.tokenization.token_files import write_meta
+from reproduction.paths import tokens
+from reproduction.pipeline import left_out
+from reproduction.pipeline.jobs import train_job
+from reproduction.pipeline.parameters_file import load
 
 ROOT = Path(__file__).parents[1]
 LENGTHS = {"train": [(3, 3), (9, 2), (2, 9), (8, 8), (4, 4)], "valid": [(5, 5), (20, 6)]}  # tokens of the sides, ends included

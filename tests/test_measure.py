@@ -15,28 +15,28 @@ import torch
 from safetensors.numpy import save_file
 from tiny import finished as tiny
 
+from raretokens.cli import main
 from raretokens.errors import UserError
-from raretokens.evaluation.config import LanguageModelEvaluation
-from raretokens.evaluation.geometry import geometry
-from raretokens.evaluation.language_model import teacher_forced
-from raretokens.evaluation.metrics.predictions import perplexity, uniq
-from raretokens.evaluation.metrics.similarity import word_similarity
-from raretokens.evaluation.score_files import flatten
-from raretokens.models.registry import build, load_weights
-from raretokens.tokenization.config import Groups
-from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.tokenizer import Tokenizer
-from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
-from raretokens.tools import trained_run
-from raretokens.tools.cli import main
-from raretokens.tools.export import export_run
-from raretokens.tools.measure import streaming
-from raretokens.tools.measure.comparison import signed_numbers
-from raretokens.tools.measure.formats import read_npy
-from raretokens.tools.measure.measurement import Measurement, Options, measure_embedding
-from raretokens.tools.measure.model import load_model
-from raretokens.tools.measure.row_order import arrange_rows
-from raretokens.tools.measure.word_similarity import read_similarity_sets
+from raretokens.measure import streaming
+from raretokens.measure.comparison import signed_numbers
+from raretokens.measure.formats import read_npy
+from raretokens.measure.measurement import Measurement, Options, measure_embedding
+from raretokens.measure.model import load_model
+from raretokens.measure.row_order import arrange_rows
+from raretokens.measure.word_similarity import read_similarity_sets
+from raretokens.metrics.predictions import perplexity, uniq
+from raretokens.metrics.score_files import flatten
+from raretokens.metrics.similarity import word_similarity
+from raretokens.vocabulary import VOCABULARY, Vocabulary
+from reproduction.commands import trained_run
+from reproduction.commands.export import export_run
+from reproduction.corpora.tokenization.settings import Groups
+from reproduction.corpora.tokenization.token_files import tokens
+from reproduction.corpora.tokenization.tokenizer import Tokenizer
+from reproduction.tasks.evaluation.geometry import geometry
+from reproduction.tasks.evaluation.job_specs import LanguageModelEvaluation
+from reproduction.tasks.evaluation.language_model import teacher_forced
+from reproduction.training.models.registry import build, load_weights
 
 ROOT = Path(__file__).parents[1]
 RNG = np.random.default_rng(0)
@@ -116,7 +116,7 @@ class Refusing:
 sys.meta_path.insert(0, Refusing())
 sys.argv = ["raretokens", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare",
             "--similarity", "people.tsv"]
-from raretokens.tools.cli import main
+from raretokens.cli import main
 main()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

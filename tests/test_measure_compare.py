@@ -8,20 +8,20 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from raretokens.cli import main
 from raretokens.errors import UserError
-from raretokens.evaluation.metrics.bootstrap import BLOCKS, REPLICATES, resample
-from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
-from raretokens.evaluation.metrics.spectrum import effective_rank, singular_values
-from raretokens.tokenization.vocabulary import PAD
-from raretokens.tools.cli import main
-from raretokens.tools.measure.comparison import compare
-from raretokens.tools.measure.measurement import Options, measure_embedding
-from raretokens.tools.measure.model import distinct_names, load_model
-from raretokens.tools.measure.notes import progress
-from raretokens.tools.measure.output import difference_lines, summary, write
-from raretokens.tools.measure.row_bootstrap import row_replicates
-from raretokens.tools.measure.row_order import arrange_rows
-from raretokens.tools.measure.stored_matrix import StoredMatrix
+from raretokens.measure.comparison import compare
+from raretokens.measure.measurement import Options, measure_embedding
+from raretokens.measure.model import distinct_names, load_model
+from raretokens.measure.notes import progress
+from raretokens.measure.output import difference_lines, summary, write
+from raretokens.measure.row_bootstrap import row_replicates
+from raretokens.measure.row_order import arrange_rows
+from raretokens.measure.stored_matrix import StoredMatrix
+from raretokens.metrics.bootstrap import BLOCKS, REPLICATES, resample
+from raretokens.metrics.isotropy import isotropy, log_partitions
+from raretokens.metrics.spectrum import effective_rank, singular_values
+from raretokens.vocabulary import PAD
 
 ROWS, WIDTH = 600, 16
 

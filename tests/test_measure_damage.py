@@ -19,10 +19,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import LlamaForCausalLM  # noqa: E402
 
 from raretokens.errors import UserError  # noqa: E402
-from raretokens.tools.measure import output, streaming  # noqa: E402
-from raretokens.tools.measure.measurement import Measurement, Options  # noqa: E402
-from raretokens.tools.measure.model import load_model  # noqa: E402
-from raretokens.tools.measure.texts import Texts, read_ids  # noqa: E402
+from raretokens.measure import output, streaming  # noqa: E402
+from raretokens.measure.measurement import Measurement, Options  # noqa: E402
+from raretokens.measure.model import load_model  # noqa: E402
+from raretokens.measure.texts import Texts, read_ids  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 ROWS = 40

@@ -13,9 +13,9 @@ from safetensors.numpy import save_file
 from tiny.measured import measured
 
 from raretokens.errors import UserError
-from raretokens.tools.measure.measurement import Options, measure_model
-from raretokens.tools.measure.model import load_model
-from raretokens.tools.measure.texts import Texts
+from raretokens.measure.measurement import Options, measure_model
+from raretokens.measure.model import load_model
+from raretokens.measure.texts import Texts
 
 RANDOM = np.random.default_rng(0)
 ROWS, WIDTH = 40, 6
@@ -332,7 +332,7 @@ def test_a_parquet_file_names_the_rows_of_an_array(tmp_path):
 def test_estimated_frequencies_are_named_as_an_estimate(tmp_path, monkeypatch):
     """A stand-in for wordfreq, whose words have known frequencies."""
     frequencies = {"the": 1e-1, "of": 1e-2, "zebra": 1e-3}
-    monkeypatch.setattr("raretokens.tools.measure.texts._read_frequencies", lambda _: (frequencies, "0"))
+    monkeypatch.setattr("raretokens.measure.texts._read_frequencies", lambda _: (frequencies, "0"))
     np.save(tmp_path / "rows.npy", TABLE)
     names = ["zebra", "Of", *(f"x{place}" for place in range(ROWS - 3)), "the"]
     (tmp_path / "words.txt").write_text("\n".join(names))

@@ -14,9 +14,9 @@ import pytest
 from safetensors.numpy import save, save_file
 
 from raretokens.errors import UserError
-from raretokens.tools.measure.measurement import Options, measure_model
-from raretokens.tools.measure.model import Model, load_model
-from raretokens.tools.measure.word_similarity import read_similarity_sets
+from raretokens.measure.measurement import Options, measure_model
+from raretokens.measure.model import Model, load_model
+from raretokens.measure.word_similarity import read_similarity_sets
 
 RANDOM = np.random.default_rng(0)
 WORDS = [". . .", "at name@domain.com", "3", "1 2", "nan", "inf", "-", "naïve", "猫", "\u00a0", "a\u00a0b", '"', "e5", "x=1 y"]

@@ -14,11 +14,11 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer  # noqa: 
 from tiny import measured as tiny  # noqa: E402
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers  # noqa: E402
 
-from raretokens.tools.measure import texts  # noqa: E402
-from raretokens.tools.measure.candidates import can_reach  # noqa: E402
-from raretokens.tools.measure.measurement import Options, measure_model  # noqa: E402
-from raretokens.tools.measure.model import load_model  # noqa: E402
-from raretokens.tools.measure.texts import Texts, count_tokens, read_ids  # noqa: E402
+from raretokens.measure import texts  # noqa: E402
+from raretokens.measure.candidates import can_reach  # noqa: E402
+from raretokens.measure.measurement import Options, measure_model  # noqa: E402
+from raretokens.measure.model import load_model  # noqa: E402
+from raretokens.measure.texts import Texts, count_tokens, read_ids  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 WORDS = ["don't", "the", "fox", "2024", "12345", "cats.", "(well)", "Größe", "ñandú", "犬", "猫が好き", "é", "🙂", "x=y;", "…"]

@@ -13,14 +13,14 @@ import yaml
 from scipy import stats
 from tiny.run_sheet import DECLARED, cells_of, line, scored
 
-from raretokens.evidence import methods
-from raretokens.evidence.intervals import Interval
-from raretokens.evidence.logit_bias import Baseline, baselines
-from raretokens.evidence.verdict import Outcome
-from raretokens.papers.load import load_searches
-from raretokens.papers.task_names import TASKS
-from raretokens.report import method_tables
-from raretokens.run import SheetLine
+from raretokens.claims.intervals import Interval
+from raretokens.claims.scores import SheetLine
+from raretokens.claims.verdict import Outcome
+from reproduction.papers import methods
+from reproduction.papers.load import load_searches
+from reproduction.papers.logit_bias import Baseline, baselines
+from reproduction.papers.task_names import TASKS
+from reproduction.report import method_tables
 
 ROOT = Path(__file__).parents[1]
 PPL = {"mle": [50.0, 51.0, 49.0], "agg": [55.0, 56.5, 53.5]}  # over three seeds

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tiny.tables import NAMES, cosine, kept, worlds
 
-from raretokens.evaluation.geometry import row_geometry
-from raretokens.evaluation.metrics import rows
-from raretokens.evaluation.metrics.isotropy import (
+from raretokens.metrics import rows
+from raretokens.metrics.geometry import row_geometry
+from raretokens.metrics.isotropy import (
     group_cosine,
     isotropy,
     isotropy_both_signs,
@@ -22,7 +22,7 @@ from raretokens.evaluation.metrics.isotropy import (
     rare_freq_cosine,
     rms_norms,
 )
-from raretokens.evaluation.metrics.neighbours import (
+from raretokens.metrics.neighbours import (
     mean_ranks,
     named_ranks,
     neighbours,
@@ -30,8 +30,8 @@ from raretokens.evaluation.metrics.neighbours import (
     same_beginning,
     similarity_curve,
 )
-from raretokens.evaluation.metrics.similarity import alignsim
-from raretokens.tokenization.vocabulary import FILLER, FREQ, MED, RARE, Vocabulary
+from raretokens.metrics.similarity import alignsim
+from raretokens.vocabulary import FILLER, FREQ, MED, RARE, Vocabulary
 
 
 def naive_isotropy(w, signs):

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from tiny.tables import cosine, kept, worlds
 
-from raretokens.evaluation.geometry import frequency_geometry
-from raretokens.evaluation.metrics.frequency import FOLDS, PENALTY, folds_of, norms, popular_types, popularity_accuracy
-from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.loss.facts import Facts
+from raretokens.metrics.frequency import FOLDS, PENALTY, folds_of, norms, popular_types, popularity_accuracy
+from raretokens.metrics.geometry import frequency_geometry
+from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.objectives.registry import build
-from raretokens.tokenization.vocabulary import FILLER, FREQ, PAD, RARE
+from raretokens.vocabulary import FILLER, FREQ, PAD, RARE
 
 
 def falling(n):

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny.tables import cosine, kept, worlds
 
-from raretokens.evaluation.metrics import isotropy as module
-from raretokens.evaluation.metrics.isotropy import positive_cosine
-from raretokens.tokenization.vocabulary import FILLER, FREQ, MED, RARE
+from raretokens.metrics import isotropy as module
+from raretokens.metrics.isotropy import positive_cosine
+from raretokens.vocabulary import FILLER, FREQ, MED, RARE
 
 
 @settings(deadline=None, max_examples=50)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from raretokens.evaluation.metrics.frequency import norm_by_frequency, whitened
-from raretokens.tokenization.vocabulary import FILLER
+from raretokens.metrics.frequency import norm_by_frequency, whitened
+from raretokens.vocabulary import FILLER
 
 RNG = np.random.default_rng(0)
 

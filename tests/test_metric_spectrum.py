@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from tiny.tables import NAMES, kept, worlds
 
-from raretokens.evaluation.geometry import row_geometry
-from raretokens.evaluation.metrics.spectrum import all_but_top, effective_rank, iso_score, projection, singular_values
-from raretokens.tokenization.vocabulary import FILLER, FREQ, MED, PAD, RARE
+from raretokens.metrics.geometry import row_geometry
+from raretokens.metrics.spectrum import all_but_top, effective_rank, iso_score, projection, singular_values
+from raretokens.vocabulary import FILLER, FREQ, MED, PAD, RARE
 
 
 @settings(deadline=None, max_examples=50)

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from raretokens import tasks
-from raretokens.evaluation.metrics import bootstrap as resampling
-from raretokens.evaluation.metrics.bleu import sacre_bleu, sacre_bleu_interval
-from raretokens.evaluation.metrics.predictions import (
+from raretokens.files import round_digits
+from raretokens.metrics import bootstrap as resampling
+from raretokens.metrics.predictions import (
     continuation,
     exclude_rare_types,
     perplexity,
@@ -25,11 +24,12 @@ from raretokens.evaluation.metrics.predictions import (
     token_share,
     uniq,
 )
-from raretokens.evaluation.metrics.similarity import coverage, word_similarity, word_similarity_by_tokens
-from raretokens.evaluation.metrics.text import corpus_in_words, frequency, rank_frequency_points
-from raretokens.evaluation.score_files import write_json
-from raretokens.files import round_digits
-from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
+from raretokens.metrics.score_files import write_json
+from raretokens.metrics.similarity import coverage, word_similarity, word_similarity_by_tokens
+from raretokens.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
+from reproduction import tasks
+from reproduction.tasks.evaluation.bleu import sacre_bleu, sacre_bleu_interval
+from reproduction.tasks.evaluation.text import corpus_in_words, frequency, rank_frequency_points
 
 SOURCE = Path(__file__).parents[1] / "src"
 # 4 specials and one frequent piece, two medium, two rare, one filler
@@ -39,11 +39,11 @@ GROUPS = np.array([FREQ] * 5 + [MED] * 2 + [RARE] * 2 + [FILLER], dtype=np.int8)
 def test_scoring_does_not_import_torch():
     """It would take seconds and a gigabyte in each of many small stages."""
     metrics = [
-        f"raretokens.evaluation.metrics.{path.stem}"
+        f"raretokens.metrics.{path.stem}"
         for path in (SOURCE / "raretokens/evaluation/metrics").glob("[a-z]*.py")
     ]
-    files = [f"raretokens.tasks.{task}" for task in tasks.names()]
-    modules = [*metrics, *files, "raretokens.evaluation.score", "raretokens.evaluation.classification"]
+    files = [f"reproduction.tasks.{task}" for task in tasks.names()]
+    modules = [*metrics, *files, "reproduction.tasks.evaluation.score", "reproduction.tasks.evaluation.classification"]
     assert len(metrics) > 8 and len(files) == 6
     code = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}).returncode == 0

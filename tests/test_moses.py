@@ -6,7 +6,7 @@ import pytest
 import regex
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from raretokens.corpora import moses
+from reproduction.corpora import moses
 
 CHARACTERS = "aAbZ 09 .,,'\"`-()[]<>&|;:?!%#\u00a0«»„“”–—´‘’‚…º\r\t\x00\x1c\u2028\u200b äßÉ漢1２ "
 WORDS = ["Mr.", "No.", "z.B.", "DOTMULTI", "...", "'s", "n't", "U.S.", "12,5", "3.", "nº\u00a0", "\u00a0ºC", "\u00a0cm", "Nr.",

@@ -5,8 +5,8 @@ import yaml
 from tiny import world
 
 from raretokens.errors import UserError
-from raretokens.pipeline.config import schema
 from raretokens.yaml_files import checked
+from reproduction.pipeline.parameters_file import schema
 
 BAD = ["$(touch x)", ";touch x", "a b", "a/b", "../x", ".", "", "A", "-a", "a_b", "a'b", "a\n"]
 PLACES = ["runs.lm", "runs.nmt", "corpora", "tokens", "alignments", "own", "lm.models"]

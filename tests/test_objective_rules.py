@@ -8,9 +8,9 @@ import torch
 from tiny.update import PAD, D, N, build, facts, gradients, update
 
 from raretokens.errors import UserError
-from raretokens.evaluation.metrics.frequency import popularity_accuracy
 from raretokens.loss.objective import Objective
 from raretokens.loss.terms import Head
+from raretokens.metrics.frequency import popularity_accuracy
 from raretokens.objectives import registry
 
 ADAM = {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "weight_decay": 0.1}

@@ -13,12 +13,12 @@ import yaml
 from pydantic import TypeAdapter
 from scipy import stats
 
+from raretokens.claims.command import judge
+from raretokens.claims.item_scores import RunScores, gather
+from raretokens.claims.score_formats import read
+from raretokens.claims.verdict import Verdict
+from raretokens.cli import build_parser
 from raretokens.errors import UserError
-from raretokens.evidence.item_scores import RunScores, gather
-from raretokens.evidence.verdict import Verdict
-from raretokens.tools.claim_commands import judge
-from raretokens.tools.cli import build_parser
-from raretokens.tools.score_formats import read
 
 ROOT = Path(__file__).parents[1]
 CLAIM = {"statement": "s", "metric": "accuracy", "left": "a", "right": "b", "effect": "difference", "expect": "higher"}

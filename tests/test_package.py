@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from raretokens.tools.cli import AUDIENCES, COMMANDS, INSTALL, build_parser
+from raretokens.cli import AUDIENCES, COMMANDS, INSTALL, build_parser
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = {"yaml": "pyyaml", "thot": "sil-thot"}  # module -> package
@@ -39,7 +39,7 @@ def test_every_command_explains_itself(capsys):
 
 def run(*words: str, refused: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """Run the command in a process that does not find the refused libraries."""
-    code = f"import sys\nsys.modules |= dict.fromkeys({refused!r})\nfrom raretokens.tools.cli import main\nmain()"
+    code = f"import sys\nsys.modules |= dict.fromkeys({refused!r})\nfrom raretokens.cli import main\nmain()"
     return subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}
     )
@@ -57,7 +57,7 @@ def test_a_missing_library_costs_one_line_with_the_packages_to_install(command, 
 
 
 def test_the_packages_for_claims_are_all_that_it_imports():
-    code = "import sys; import raretokens.tools.claim_commands; print(*{name.split('.')[0] for name in sys.modules})"
+    code = "import sys; import raretokens.claims.command; print(*{name.split('.')[0] for name in sys.modules})"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from tiny.run_sheet import line
 
-from raretokens.evaluation.metrics import bootstrap as resampling
-from raretokens.evaluation.metrics.bleu import sacre_bleu
-from raretokens.evidence.scores import Scores
+from raretokens.metrics import bootstrap as resampling
+from reproduction.papers.scores import TaskScores
+from reproduction.tasks.evaluation.bleu import sacre_bleu
 
 WORDS = [f"w{number}" for number in range(50)]
 TRUTH = [" ".join(random.Random(row).choices(WORDS, k=12)) for row in range(60)]
@@ -36,7 +36,7 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def scores(tmp_path_factory) -> Scores:
+def scores(tmp_path_factory) -> TaskScores:
     folder: Path = tmp_path_factory.mktemp("nmt")
     for name, (its, texts) in TEXTS.items():
         bleu = sacre_bleu(texts, TRUTH)[0]
@@ -47,7 +47,7 @@ def scores(tmp_path_factory) -> Scores:
     (folder / "empty.json").write_text(json.dumps({"seed": 1, "metrics": {"bleu": {"sacrebleu": 10.0}}}))
     (folder / "empty.bootstrap.csv").write_text("\n")
     lines = {name: its for name, (its, _) in TEXTS.items()} | {"empty": line("agps", tokens="nmt")}
-    return Scores("nmt", lines, folder)
+    return TaskScores(lines, task="nmt", folder=folder)
 
 
 def test_each_stands_beside_maximum_likelihood_of_its_own_seed_and_direction(scores):

@@ -16,9 +16,9 @@ import yaml
 from tiny import served
 from tiny.world import ROOT, create, environment, run
 
-from raretokens.pipeline import jobs
-from raretokens.pipeline.code import Code
-from raretokens.pipeline.config import load
+from reproduction.pipeline import jobs
+from reproduction.pipeline.code import Code
+from reproduction.pipeline.parameters_file import load
 
 RUNNING = re.compile(r"Running stage '([^']+)'")
 
@@ -59,7 +59,7 @@ def test_every_run_is_scored_and_in_the_tables(built):
 ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "baseline@nmt", "train-lm@agg",
          "predict-lm@agg", "score-lm@agg", "decompose-lm@agg", "train-nmt@base-mle", "translate@base-mle", "score-nmt@base-mle",
          "recall-nmt@base-mle", "report")  # fmt: skip
-# Imported at the top of the stages, which is no part of them; and where Python looks for `raretokens.tasks` before it imports it.
+# Imported at the top of the stages, which is no part of them; and where Python looks for `reproduction.tasks` first.
 AROUND = {"pipeline/stages.py", "pipeline/context.py", "paths.py", "pipeline/job_file.py", "__init__.py", "public.py"}
 LATE = {"corpora/moses.py", "report/templates/table.tex"}  # for a corpus that asks for it, and for the command `table --latex`
 
@@ -201,7 +201,7 @@ def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     assert "agg" in run(built, "dvc", "metrics", "diff").stdout
     assert "failed" not in run(built, "dvc", "plots", "diff").stderr
     assert "4.0" in run(built, "dvc", "exp", "show", "--csv").stdout
-    diff = run(built, "python", "-m", "raretokens", "diff", check=False)
+    diff = run(built, "python", "-m", "reproduction", "diff", check=False)
     assert "| alpha | 0.03 | 4.0 |" in diff.stdout
     made = {path: path.read_bytes() for path in files(built / "reports")}
     run(built, "git", "checkout", "-q", ".")

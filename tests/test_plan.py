@@ -16,17 +16,17 @@ from tiny import architectures
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
+from raretokens.cli import main
 from raretokens.errors import UserError
-from raretokens.models.registry import build
-from raretokens.pipeline import full_size, stages
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import train_job
-from raretokens.pipeline.machine.cards import card
-from raretokens.pipeline.planning import plan, refusal
-from raretokens.pipeline.planning.vocabulary import vocabulary_size
-from raretokens.tasks.parameters import Parameters
-from raretokens.tools import plan_commands
-from raretokens.tools.cli import main
+from reproduction.commands import plan_commands
+from reproduction.pipeline import full_size, stages
+from reproduction.pipeline.jobs import train_job
+from reproduction.pipeline.machine.cards import card
+from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.planning import plan, refusal
+from reproduction.pipeline.planning.vocabulary import vocabulary_size
+from reproduction.tasks.parameters import Parameters
+from reproduction.training.models.registry import build
 
 ROOT = Path(__file__).parents[1]
 ROWS, POSITIONS = 40, 16  # of small models
@@ -121,7 +121,7 @@ def test_a_model_whose_pass_reads_values_has_unknown_memory_and_is_not_refused(p
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
             return nn.functional.embedding(inputs, self.embedding) * int(inputs.max())
 
-    monkeypatch.setitem(sys.modules, "raretokens.models.reading", SimpleNamespace(MODEL=Reading))
+    monkeypatch.setitem(sys.modules, "reproduction.training.models.reading", SimpleNamespace(MODEL=Reading))
     found = plan.measure("reading", "{}", ROWS, POSITIONS, 1, "cpu")
     assert (found.parameters, found.width) == (ROWS * 8, 8) and math.isnan(found.activations)
     one = replace(planned(paper, "lm", "gpt2m-agg"), model=found)
@@ -202,7 +202,7 @@ def test_hours_are_those_of_the_check_else_of_the_training_else_unknown(monkeypa
     monkeypatch.setattr(sys, "argv", ["raretokens", "plan", "lm6-mle", "gpt2m-mle"])
     main()
     shown = capsys.readouterr().out
-    assert "1 runs: 10 hours by check on Xeon" in shown and "1 runs: no hours; raretokens check measures" in shown
+    assert "1 runs: 10 hours by check on Xeon" in shown and "1 runs: no hours; python -m reproduction check measures" in shown
 
 
 def test_a_name_means_the_runs_of_all_tasks_and_task_slash_name_one(tmp_path, monkeypatch):

@@ -6,15 +6,15 @@ from pathlib import Path
 from tiny import world
 from tiny.run_sheet import line, score, write
 
-from raretokens.evidence.scores import Scores
-from raretokens.report.build import curves_of_all_runs
+from reproduction.papers.scores import TaskScores
+from reproduction.report.build import curves_of_all_runs
 
 ROOT = Path(__file__).parents[1]
 OBJECTIVES = {"mle": "mle", "mle-2": "mle", "freeze": "freeze", "freeze-b": "freeze_b", "mu-loss": "mu_loss"}
 
 
 def test_a_page_of_plots_has_a_panel_for_each_family_and_loads_nothing(tmp_path, browser):
-    scores = Scores("lm", {name: line(objective) for name, objective in OBJECTIVES.items()}, tmp_path / "runs/lm")
+    scores = TaskScores({name: line(objective) for name, objective in OBJECTIVES.items()}, task="lm", folder=tmp_path / "runs/lm")
     for place, name in enumerate(OBJECTIVES):
         write(tmp_path / "runs", "lm", name, score(1.0))
         (tmp_path / f"{name}.csv").write_text(f"update,nll\n1,{place + 3}\n2,\n3,{place + 1}\n")

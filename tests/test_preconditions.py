@@ -4,9 +4,9 @@ import pytest
 from tiny.claims import AGAINST, world
 from tiny.run_sheet import DECLARED
 
-from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.verdict import judge, unmet
-from raretokens.papers.claim import Precondition
+from raretokens.claims.comparison import Comparison
+from reproduction.papers.claim import Precondition
+from reproduction.papers.verdicts import judge, unmet
 
 
 def test_the_precondition_of_a_claim_comes_before_its_verdict(tmp_path):

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from tiny.world import served_environment
 
-from raretokens.corpora import bible
-from raretokens.corpora.download import fetch
-from raretokens.corpora.own import take
-from raretokens.corpora.registry import PrepareJob, prepare
 from raretokens.errors import UserError
-from raretokens.pipeline import stages
-from raretokens.pipeline.job_file import job_text
+from reproduction.corpora import bible
+from reproduction.corpora.download import fetch
+from reproduction.corpora.own import take
+from reproduction.corpora.registry import PrepareJob, prepare
+from reproduction.pipeline import stages
+from reproduction.pipeline.job_file import job_text
 
 ROOT = Path(__file__).parents[1]
 RAW, OUT = Path("raw"), Path("corpus/out")

@@ -11,13 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raretokens.corpora.download import fetch
-from raretokens.corpora.registry import prepare
 from raretokens.errors import UserError
-from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.encode import encode
-from raretokens.tokenization.token_files import add_labels_and_images, read_images, read_labels, read_meta, tokens
-from raretokens.tokenization.vocabulary import EOS
+from raretokens.vocabulary import EOS
+from reproduction.corpora.download import fetch
+from reproduction.corpora.registry import prepare
+from reproduction.corpora.tokenization.encode import encode
+from reproduction.corpora.tokenization.settings import EncodeJob as Job
+from reproduction.corpora.tokenization.token_files import (
+    add_labels_and_images,
+    read_images,
+    read_labels,
+    read_meta,
+    tokens,
+)
 
 RAW, OUT, TOKENS = Path("raw"), Path("corpus/out"), Path("tokens/out")
 GROUPS = ("alt.atheism", "comp.graphics", "comp.windows.x", "rec.autos", "sci.space", "talk.politics.guns",

@@ -12,13 +12,13 @@ from tiny import run_sheet
 from tiny.run_sheet import CORPORA, DECLARED, every_metric, line, world, write
 
 from raretokens import csv_files
-from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import ReportedTable, is_suspicious, number
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet as sheet_of
-from raretokens.report.cells import Cell, reported_counts
-from raretokens.report.fact_cells import is_same
-from raretokens.report.tables import table_cells, to_csv, to_latex, to_markdown
+from reproduction.papers.declarations import ReportedTable, is_suspicious, number
+from reproduction.papers.scores import TaskScores
+from reproduction.pipeline.jobs import run_sheet as sheet_of
+from reproduction.pipeline.parameters_file import load
+from reproduction.report.cells import Cell, reported_counts
+from reproduction.report.fact_cells import is_same
+from reproduction.report.tables import table_cells, to_csv, to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "data/paper").glob("*_t*.csv"))  # tables and text facts
@@ -26,7 +26,7 @@ LATER = {table.reported for table in DECLARED.tables.values() if not DECLARED.is
 KEY = ("row", "column", "group")
 
 
-def cells(name: str, scores: dict[str, Scores], at_paper_scale: bool = True) -> list[Cell]:
+def cells(name: str, scores: dict[str, TaskScores], at_paper_scale: bool = True) -> list[Cell]:
     return table_cells(DECLARED, DECLARED.tables[name], scores, CORPORA, at_paper_scale)
 
 
@@ -35,13 +35,13 @@ def at(inside: list[Cell], row: str, column: str) -> Cell:
 
 
 @pytest.fixture(scope="module", params=["no run", "every run"])
-def scores(request, tmp_path_factory) -> dict[str, Scores]:
+def scores(request, tmp_path_factory) -> dict[str, TaskScores]:
     folder = tmp_path_factory.mktemp("runs")
     return run_sheet.full(folder) if request.param == "every run" else world(folder, {}, {})
 
 
 @pytest.fixture
-def seeds(tmp_path) -> dict[str, Scores]:
+def seeds(tmp_path) -> dict[str, TaskScores]:
     """Two seeds of the baseline and of AGG, one of static AGG and of a run that no table names."""
     sheet = {"mle": line(), "mle-2": line(seed=2), "agg": line("agg"), "agg-2": line("agg", seed=2)}
     sheet |= {"agg-static": line("agg", options={"static": True}), "mine": line("mine")}
@@ -109,7 +109,7 @@ def test_a_run_of_a_new_task_fills_its_table_without_another_word(tmp_path):
     write(tmp_path, "skipgram", "sg-enwik9-mle", {"seed": 1, "metrics": every_metric(70.0)})
     write(tmp_path, "skipgram", "sg-enwik9-frage", {"seed": 1, "metrics": every_metric(72.0)})
     lines = {name: line(tokens="skipgram") for name in ("sg-enwik9-mle", "sg-enwik9-frage")}
-    inside = cells("frage-1", {"skipgram": Scores("skipgram", lines, tmp_path / "skipgram")})
+    inside = cells("frage-1", {"skipgram": TaskScores(lines, task="skipgram", folder=tmp_path / "skipgram")})
     inside = [cell for cell in inside if cell.reported]
     assert [cell.measured for cell in inside] == ["70.00"] * 3 + ["72.00"] * 3
     assert {cell.direction for cell in inside if cell.row == "with FRAGE"} == {"same"}
@@ -128,7 +128,7 @@ def test_rows_of_a_table_average_the_seeds_that_most_of_them_have(seeds):
 
 def test_a_seed_that_most_rows_lack_is_left_out(seeds):
     lines = {name: one for name, one in seeds["lm"].lines.items() if name != "agg-2"}
-    inside = cells("agg-10", {"lm": Scores("lm", lines, seeds["lm"].folder)})
+    inside = cells("agg-10", {"lm": TaskScores(lines, task="lm", folder=seeds["lm"].folder)})
     shown = {cell.row: (cell.measured, cell.runs, cell.remark) for cell in inside if cell.column == "PPL"}
     assert shown["MLE"] == ("130.00", "mle", "seed 2 left out: most rows lack it")
     assert shown["AGG"] == ("140.00", "agg", "") and shown["mine"] == ("90.00", "mine", "")
@@ -145,7 +145,7 @@ def test_rows_without_a_common_seed_say_which_they_have(seeds):
     lines = {name: seeds["lm"].lines[name] for name in ("mle", "agg-2")}
     lines["agg"] = lines.pop("agg-2")
     write(seeds["lm"].folder.parent, "lm", "agg", {"seed": 2, "metrics": {"ppl": {"total": 150.0}}})
-    inside = cells("agg-3", {"lm": Scores("lm", lines, seeds["lm"].folder)})
+    inside = cells("agg-3", {"lm": TaskScores(lines, task="lm", folder=seeds["lm"].folder)})
     remarks = {cell.row: cell.remark for cell in inside if cell.column == "PPL Total" and cell.measured}
     assert remarks == {
         row: f"seed {seed} alone: no seed is that of most rows" for row, seed in (("MLE", 1), ("AGG", 2))

@@ -4,8 +4,8 @@ import lzma
 
 import numpy as np
 
-from raretokens.evaluation.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
-from raretokens.tokenization.vocabulary import EOS, SPECIALS
+from raretokens.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
+from raretokens.vocabulary import EOS, SPECIALS
 
 PIECES = [*SPECIALS, *["▁A", "▁Com", "pany", ",", "▁2", "nd", "▁Amos", "▁was", "▁born", "▁by"]]
 IDS = {piece: i for i, piece in enumerate(PIECES)}

@@ -15,9 +15,9 @@ from test_guides import PAGES
 from tiny import world
 from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
 
+from raretokens.cli import build_parser
 from raretokens.errors import UserError
-from raretokens.tools import scale_commands
-from raretokens.tools.cli import build_parser
+from reproduction.commands import scale_commands
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,8 +28,8 @@ LOOKING = [
     "make help",
     "dvc params diff",
     next(command for command in COMMANDS if command.startswith("dvc exp show")),
-    "python -m raretokens stages",
-    "python -m raretokens plan --gpu a100",
+    "python -m reproduction stages",
+    "python -m reproduction plan --gpu a100",
 ]
 WIDTH = 160
 

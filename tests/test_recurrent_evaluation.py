@@ -11,12 +11,12 @@ from safetensors.torch import save_file
 from tiny.recurrent_trainer import MODELS, N, text
 
 from raretokens.errors import UserError
-from raretokens.evaluation import recurrent
-from raretokens.evaluation.config import CachePointer, DynamicEvaluation, RecurrentEvaluation
-from raretokens.evaluation.recurrent import predict_text
-from raretokens.models.registry import build, stored
-from raretokens.tokenization.token_files import write_meta
-from raretokens.tokenization.vocabulary import EOS, PAD
+from raretokens.vocabulary import EOS, PAD
+from reproduction.corpora.tokenization.token_files import write_meta
+from reproduction.tasks.evaluation import recurrent
+from reproduction.tasks.evaluation.job_specs import CachePointer, DynamicEvaluation, RecurrentEvaluation
+from reproduction.tasks.evaluation.recurrent import predict_text
+from reproduction.training.models.registry import build, stored
 
 DYNAMIC = DynamicEvaluation(models=[], rate=[0.02], decay=[0.3], epsilon=[0.01], length=5, sequences=4, batches=6)
 

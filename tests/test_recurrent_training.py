@@ -10,10 +10,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from raretokens.errors import UserError
-from raretokens.models.registry import build
 from raretokens.objectives.registry import declared
-from raretokens.training.rule import is_worse
-from raretokens.training.token_batches import Columns
+from reproduction.training.models.registry import build
+from reproduction.training.rule import is_worse
+from reproduction.training.token_batches import Columns
 
 DROPOUTS = dict.fromkeys(
     ("word_dropout", "embedding_dropout", "hidden_dropout", "context_dropout", "recurrent_dropout"), 0.5
@@ -78,7 +78,7 @@ def test_a_mixture_is_the_sum_over_its_experts_and_takes_few_positions_at_a_time
     torch.manual_seed(0)
     model = build("awd_lstm_mos", MODELS["awd_lstm_mos"], 20, 8)
     hidden, targets = torch.randn(3, 8, model.layers[-1].hidden_size, requires_grad=True), torch.randint(0, 20, (3, 8))
-    monkeypatch.setattr("raretokens.models.awd_lstm_mos.ROWS", 100)  # two positions
+    monkeypatch.setattr("reproduction.training.models.awd_lstm_mos.ROWS", 100)  # two positions
     for place in np.ndindex(3, 8):
         latent = torch.tanh(model.latent(hidden[place])).view(-1, model.embedding.shape[1])
         each = (latent @ model.embedding.T + model.bias).softmax(1)

@@ -6,11 +6,11 @@ import pytest
 from tiny.run_sheet import DECLARED, cells_of, line, scored
 
 from raretokens.errors import UserError
-from raretokens.papers.table import Table
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet as sheet_of
-from raretokens.report import build, markdown
-from raretokens.report.tables import to_csv, to_markdown
+from reproduction.papers.table import Table
+from reproduction.pipeline.jobs import run_sheet as sheet_of
+from reproduction.pipeline.parameters_file import load
+from reproduction.report import build, markdown
+from reproduction.report.tables import to_csv, to_markdown
 
 ROOT = Path(__file__).parents[1]
 

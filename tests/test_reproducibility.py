@@ -8,14 +8,15 @@ import pytest
 from tiny.claims import AGAINST, SAME, claim, judged, three
 from tiny.run_sheet import DECLARED, line
 
-from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.effects import reported_effect
-from raretokens.evidence.intervals import LEVEL, Part, moderated
-from raretokens.evidence.scores import AllScores, Scores
-from raretokens.evidence.verdict import UNCHANGED, comparison_of
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet
-from raretokens.report.claims import cv_star
+from raretokens.claims.comparison import Comparison
+from raretokens.claims.intervals import LEVEL, Part, moderated
+from raretokens.claims.verdict import UNCHANGED
+from reproduction.papers.reported import reported_effect
+from reproduction.papers.scores import AllScores, TaskScores
+from reproduction.papers.verdicts import comparison_of
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
+from reproduction.report.claims import cv_star
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,7 +40,7 @@ def test_power_is_the_share_of_repetitions_that_show_the_effect(tmp_path):
     numbers /= numbers.std(axis=1, ddof=1, keepdims=True)
     values = {run: number for row, own in zip(rows, numbers, strict=True) for run, number in three(row, own).items()}
     judged(tmp_path, AGAINST, values)
-    scores = Scores("lm", {run: line(run[0], seed=int(run[2:] or 1)) for run in values}, tmp_path / "lm")
+    scores = TaskScores({run: line(run[0], seed=int(run[2:] or 1)) for run in values}, task="lm", folder=tmp_path / "lm")
     comparison = Comparison.of_claim(AGAINST, scores)
     powers = [comparison.power(effect, 0.0, seeds) for effect, seeds in ((1.5, 3), (1.5, 5), (-1.5, 3), (0.0, 3))]
     # z tests of two means with a known standard deviation of 1 have 0.451 and 0.660, and t tests a little less
@@ -49,7 +50,8 @@ def test_power_is_the_share_of_repetitions_that_show_the_effect(tmp_path):
     assert Comparison.of_claim(alone, scores).power(1.5, 0.0, 3) is None
     (tmp_path / "equal").mkdir()
     judged(tmp_path / "equal", AGAINST, dict.fromkeys(values, 0.5))
-    assert Comparison.of_claim(AGAINST, Scores("lm", scores.lines, tmp_path / "equal/lm")).power(0.0, 0.0, 3) is None
+    equal = TaskScores(scores.lines, task="lm", folder=tmp_path / "equal/lm")
+    assert Comparison.of_claim(AGAINST, equal).power(0.0, 0.0, 3) is None
 
 
 def test_a_run_with_one_seed_has_the_variance_of_the_other_rows_and_no_degree_of_freedom(tmp_path):
@@ -58,7 +60,7 @@ def test_a_run_with_one_seed_has_the_variance_of_the_other_rows_and_no_degree_of
     values = {run: number for row, own in zip(rows, numbers, strict=True) for run, number in three(row, own).items()}
     del values["b-2"], values["b-3"]
     judged(tmp_path, AGAINST, values)
-    scores = Scores("lm", {run: line(run[0], seed=int(run[2:] or 1)) for run in values}, tmp_path / "lm")
+    scores = TaskScores({run: line(run[0], seed=int(run[2:] or 1)) for run in values}, task="lm", folder=tmp_path / "lm")
     variances = np.delete(numbers.var(1, ddof=1), 1)
     expected = moderated(variances, np.full(7, 2), [Part(variances[0], 2, 1), Part(0.0, 0, 1)])
     found = Comparison.of_claim(AGAINST, scores).seed_posterior

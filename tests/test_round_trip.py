@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from test_vocabularies import gpt2_files
 from tiny.world import lines
 
-from raretokens.tokenization import token_files
-from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.config import Subword, Vocabulary
-from raretokens.tokenization.encode import encode
-from raretokens.tokenization.round_trip import PART, Escapes, parts
-from raretokens.tokenization.subword_models import SentencePiece
-from raretokens.tokenization.tokenizer import Tokenizer
-from raretokens.tokenization.vocabulary import EOS, UNK
+from raretokens.vocabulary import EOS, UNK
+from reproduction.corpora.tokenization import token_files
+from reproduction.corpora.tokenization.encode import encode
+from reproduction.corpora.tokenization.round_trip import PART, Escapes, parts
+from reproduction.corpora.tokenization.settings import EncodeJob as Job
+from reproduction.corpora.tokenization.settings import Subword, Vocabulary
+from reproduction.corpora.tokenization.subword_models import SentencePiece
+from reproduction.corpora.tokenization.tokenizer import Tokenizer
 
 # What a model, the vocabulary or a file of text could take for its own.
 MARKS = "\u2581 snake\u2581case \u2585 \x1f \0 \r \x1c \x85 \u2028 \ufeff e\u0301 \u1112\u1161 \ufdd0 \ufdd3\ufdd4 \ufdd5 \u0120"
@@ -103,7 +103,7 @@ def test_parts_have_the_words_of_their_line(monkeypatch_part, line, longest):
 @pytest.fixture(scope="module")
 def monkeypatch_part():
     with pytest.MonkeyPatch.context() as patch:
-        yield lambda longest: patch.setattr("raretokens.tokenization.round_trip.PART", longest)
+        yield lambda longest: patch.setattr("reproduction.corpora.tokenization.round_trip.PART", longest)
 
 
 @given(st.text("ab\u2581\ufdd0\ufdd1\ufdd2\ufdd3<>/w", max_size=12))

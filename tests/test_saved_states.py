@@ -11,10 +11,10 @@ from tiny.trainer import trainer
 
 from raretokens import files
 from raretokens.errors import UserError
-from raretokens.training import state
-from raretokens.training.run import to_the_end
-from raretokens.training.saving import Outputs
-from raretokens.training.state import State, fingerprint
+from reproduction.training import state
+from reproduction.training.run import to_the_end
+from reproduction.training.saving import Outputs
+from reproduction.training.state import State, fingerprint
 
 
 def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):

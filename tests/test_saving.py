@@ -12,13 +12,13 @@ from tiny.states import row, save, throw, written
 from tiny.trainer import trainer
 
 from raretokens.errors import UserError
-from raretokens.training import checked_files, loop, saving
-from raretokens.training.checked_files import Log, Position, checksum
-from raretokens.training.config import Execution
-from raretokens.training.rule import is_worse, latest
-from raretokens.training.run import to_the_end
-from raretokens.training.saving import SAVE_TOGETHER, Checkpoint, Clock, Outputs, average, kept_after
-from raretokens.training.state import State
+from reproduction.training import checked_files, loop, saving
+from reproduction.training.checked_files import Log, Position, checksum
+from reproduction.training.recipe import Execution
+from reproduction.training.rule import is_worse, latest
+from reproduction.training.run import to_the_end
+from reproduction.training.saving import SAVE_TOGETHER, Checkpoint, Clock, Outputs, average, kept_after
+from reproduction.training.state import State
 
 
 def due(clock: Clock, steps: int) -> list[int]:

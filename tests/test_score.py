@@ -10,13 +10,13 @@ from safetensors.numpy import load_file, save_file
 from tiny.scored import TEST, create, lines, put
 from tiny.world import served_environment
 
-from raretokens.evaluation.history import half_fall, largest_rise
-from raretokens.evaluation.metrics.frequency import norms
-from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
-from raretokens.evaluation.score_files import flatten, signature_of, write_bootstrap, write_points
-from raretokens.tokenization.config import Groups
-from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.vocabulary import Vocabulary
+from raretokens.metrics.frequency import norms
+from raretokens.metrics.isotropy import isotropy, log_partitions
+from raretokens.metrics.score_files import flatten, signature_of, write_bootstrap, write_points
+from raretokens.vocabulary import Vocabulary
+from reproduction.corpora.tokenization.settings import Groups
+from reproduction.corpora.tokenization.token_files import tokens
+from reproduction.tasks.evaluation.history import half_fall, largest_rise
 
 CODE = Path(__file__).parents[1]
 GROUPS = ["total", "freq", "med", "rare"]
@@ -29,7 +29,7 @@ def world(tmp_path_factory):
 
 def stage(world, *arguments):
     environment = served_environment() | {"PYTHONPATH": str(CODE / "src"), "OMP_NUM_THREADS": "1"}
-    command = ["python", "-m", "raretokens.pipeline", *arguments]
+    command = ["python", "-m", "reproduction.pipeline", *arguments]
     return subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
 
 

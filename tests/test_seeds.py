@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from tiny.run_sheet import line
 
-from raretokens.evidence.scores import Scores
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet
-from raretokens.run import SheetLine
+from raretokens.claims.scores import SheetLine
+from reproduction.papers.scores import TaskScores
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
 
 ROOT = Path(__file__).parents[1]
 AGG = line("agg", options={"alpha": 0.03})
 
 
 def groups(**sheet: SheetLine) -> list[list[str]]:
-    return list(Scores("lm", sheet, Path("nowhere")).repetitions.values())
+    return list(TaskScores(sheet, task="lm", folder=Path("nowhere")).repetitions.values())
 
 
 def test_lines_that_are_equal_but_for_the_seed_are_repetitions_of_the_first():
@@ -50,7 +50,8 @@ def test_runs_that_go_on_from_repetitions_are_repetitions():
 
 def test_scores_are_restricted_to_seeds_of_one_run_after_another():
     mle = line("mle")
-    scores = Scores("lm", {"agg": AGG, "agg-2": AGG.replaced(seed=2), "mle": mle, "mle-2": mle.replaced(seed=2)}, Path("nowhere"))
+    lines = {"agg": AGG, "agg-2": AGG.replaced(seed=2), "mle": mle, "mle-2": mle.replaced(seed=2)}
+    scores = TaskScores(lines, task="lm", folder=Path("nowhere"))
     fewer = scores.with_seeds(["agg"], [1]).with_seeds(["mle"], [2])
     assert fewer.repetitions == {"agg": ["agg"], "mle": ["mle-2"]}
 
@@ -66,7 +67,7 @@ def test_equal_lines_with_the_same_seed_stay_apart():
 def test_repetitions_are_averaged_under_the_first_name(tmp_path):
     for name, seed, value in (("agg", 1, 10.0), ("another", 2, 14.0)):
         (tmp_path / f"{name}.json").write_text(json.dumps({"seed": seed, "metrics": {"ppl": {"rare": value}}}))
-    value = Scores("lm", {"agg": AGG, "another": AGG.replaced(seed=2)}, tmp_path).value("agg", "ppl.rare")
+    value = TaskScores({"agg": AGG, "another": AGG.replaced(seed=2)}, task="lm", folder=tmp_path).value("agg", "ppl.rare")
     assert (value.mean, value.spread, value.runs, value.seeds) == (12.0, 2.0, ("agg", "another"), (1, 2))
 
 
@@ -89,11 +90,11 @@ def test_a_run_of_which_only_further_score_files_exist_has_their_metrics_alone(t
         (tmp_path / f"{part}.json").write_text(json.dumps(score))
         (tmp_path / f"{part}.bootstrap.csv").write_text(f"{next(iter(metrics))}\n{seed}\n")
     sheet = {"agg": AGG.replaced(parameters_hash="hash 1"), "agg-2": AGG.replaced(seed=2, parameters_hash="hash 2")}
-    scores = Scores("lm", sheet, tmp_path)
+    scores = TaskScores(sheet, task="lm", folder=tmp_path)
     assert scores.value("agg", "words").by_seed == {1: 1.0, 2: 3.0}
     assert scores.value("agg", "ppl").by_seed == {1: 10.0}
     assert list(scores.bootstrap("agg-2", "words")) == [2.0] and scores.bootstrap("agg-2", "ppl") is None
     assert scores.read("agg-2")["signatures"] == [["agg-2.recall", ""]]
     assert scores.files("agg-2") == [tmp_path / "agg-2.recall.json"]
-    changed = Scores("lm", sheet | {"agg-2": sheet["agg-2"].replaced(parameters_hash="hash 3")}, tmp_path)
+    changed = TaskScores(sheet | {"agg-2": sheet["agg-2"].replaced(parameters_hash="hash 3")}, task="lm", folder=tmp_path)
     assert changed.read("agg-2") is None and changed.outdated == ["agg-2"]

@@ -10,14 +10,14 @@ from tiny.claims import claim
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.csv_files import read_csv
-from raretokens.evidence.scores import Scores
-from raretokens.evidence.settings import views
-from raretokens.evidence.verdict import judge, judge_all
-from raretokens.papers.figure import Figure
-from raretokens.papers.setting import Properties, Setting
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet
-from raretokens.report import build, regimes
+from reproduction.papers.figure import Figure
+from reproduction.papers.nearest_setting import views
+from reproduction.papers.scores import TaskScores
+from reproduction.papers.setting import Properties, Setting
+from reproduction.papers.verdicts import judge, judge_all
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
+from reproduction.report import build, regimes
 
 ROOT = Path(__file__).parents[1]
 NEAR = {"task": "lm", "models": ["near"], "title": "near", "own": "near-", "properties": {"tokenizer": "a", "text": "b"}}
@@ -26,8 +26,8 @@ UNLIKE = {**NEAR, "models": ["odd"], "own": "odd-", "is_like_the_paper": False, 
 SETTINGS = {name: Setting(**declared) for name, declared in {"odd": UNLIKE, "near": NEAR, "far": FAR}.items()}
 
 
-def scored(folder: Path, values: dict[str, list[float]]) -> Scores:
-    """Scores of runs by name, whose model is the part before the hyphen, with a seed for each value."""
+def scored(folder: Path, values: dict[str, list[float]]) -> TaskScores:
+    """TaskScores of runs by name, whose model is the part before the hyphen, with a seed for each value."""
     (folder / "lm").mkdir(parents=True)
     lines = {}
     for run, numbers in values.items():
@@ -37,10 +37,10 @@ def scored(folder: Path, values: dict[str, list[float]]) -> Scores:
             lines[name] = line(objective, model=prefix or "far", seed=seed)
             score = {"seed": seed, "metrics": {"isotropy": {"total": number}}}
             (folder / f"lm/{name}.json").write_text(json.dumps(score))
-    return Scores("lm", lines, folder / "lm")
+    return TaskScores(lines, task="lm", folder=folder / "lm")
 
 
-def names(scores: Scores, *runs: list[str]) -> list[str]:
+def names(scores: TaskScores, *runs: list[str]) -> list[str]:
     return [name for name, _ in views(SETTINGS, scores, runs)]
 
 
@@ -159,7 +159,7 @@ def test_a_precondition_on_the_text_reads_that_of_the_setting(tmp_path):
 def test_a_figure_is_shown_in_the_nearest_setting_that_has_its_points(tmp_path):
     """Also beside a panel of another task, whose runs are in no setting of this task."""
     known = {f"{model}{run}": [0.1] for model in ("near-", "") for run in ("mle", "agg")}
-    scores = {"lm": scored(tmp_path / "a", known), "nmt": Scores("nmt", {"base-mle": line()}, tmp_path / "a/nmt")}
+    scores = {"lm": scored(tmp_path / "a", known), "nmt": TaskScores({"base-mle": line()}, task="nmt", folder=tmp_path / "a/nmt")}
     runs = {name: [name] for name in ("mle", "agg")}
     panels = [{"title": "a", "kind": "line", "series": "isotropy", "runs": runs},
               {"title": "b", "kind": "line", "series": "isotropy", "task": "nmt", "runs": {"MLE": ["base-mle"]}}]  # fmt: skip

@@ -14,17 +14,17 @@ from tiny.applies import REFUSED, applying
 from raretokens.errors import UserError
 from raretokens.loss.facts import facts
 from raretokens.loss.terms import negative_sampling
-from raretokens.models.skip_gram import SkipGram
 from raretokens.objectives.registry import build, declared
-from raretokens.run import Run
-from raretokens.tasks import skipgram
-from raretokens.tokenization import token_files as streams
-from raretokens.tokenization.config import Groups
-from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
-from raretokens.training.config import Execution, Observer, RuleChoice, Training
-from raretokens.training.config import TrainJob as Job
-from raretokens.training.run import train
-from raretokens.training.window_batches import Windows, kept_share, negative_distribution
+from raretokens.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
+from reproduction.corpora.tokenization import token_files as streams
+from reproduction.corpora.tokenization.settings import Groups
+from reproduction.run_sheet import Run
+from reproduction.tasks import skipgram
+from reproduction.training.models.skip_gram import SkipGram
+from reproduction.training.recipe import Execution, Observer, RuleChoice, Training
+from reproduction.training.recipe import TrainJob as Job
+from reproduction.training.run import train
+from reproduction.training.window_batches import Windows, kept_share, negative_distribution
 
 WORDS = 40
 

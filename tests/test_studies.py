@@ -14,16 +14,17 @@ from pytest import approx
 from safetensors.torch import save_file
 from tiny import architectures
 
-from raretokens import paths
+from raretokens.claims.comparison import Comparison
+from raretokens.claims.verdict import Outcome
 from raretokens.csv_files import read_csv
-from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.scores import AllScores
-from raretokens.evidence.verdict import Outcome, judge
-from raretokens.models.registry import build, stored
-from raretokens.papers.load import load_declarations
-from raretokens.pipeline.config import load
-from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import run_sheet
+from reproduction import paths
+from reproduction.papers.load import load_declarations
+from reproduction.papers.scores import AllScores
+from reproduction.papers.verdicts import judge
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.surroundings import root
+from reproduction.training.models.registry import build, stored
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +117,7 @@ def test_positives_and_known_rows_are_found_by_their_tokens(tmp_path, monkeypatc
     """Stand-ins for the packages of the gallery, one with language tokens and one with unused tokens."""
     from undertrained_rows import GLITCH, matrices
 
-    from raretokens.tools.measure.model import load_model
+    from raretokens.measure.model import load_model
 
     tokens = {"Whisper tiny.en": ["the", GLITCH[0], "<|fr|>"], "MiniLM-L6": ["[unused3]", "the", "[unused20]"]}
     for title, words in tokens.items():
@@ -134,7 +135,7 @@ def test_likeness_of_one_language_is_not_taken_for_frequency():
     """Words of the source share a direction, and counts say nothing: only over all types does rarity seem to tell."""
     from similarity_by_language import COLUMNS, numbers
 
-    from raretokens.tokenization.vocabulary import Vocabulary
+    from raretokens.vocabulary import Vocabulary
 
     of_source, of_target = np.arange(400) < 200, np.arange(400) >= 200
     seen = np.random.default_rng(1).permutation(400) + 1

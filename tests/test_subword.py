@@ -7,13 +7,13 @@ import pytest
 from tiny.world import lines
 
 from raretokens.errors import UserError
-from raretokens.tokenization import token_files
-from raretokens.tokenization import token_files as streams
-from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.config import Groups, Subword, WordVocabulary
-from raretokens.tokenization.encode import encode
-from raretokens.tokenization.tokenizer import Tokenizer
-from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
+from raretokens.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
+from reproduction.corpora.tokenization import token_files
+from reproduction.corpora.tokenization import token_files as streams
+from reproduction.corpora.tokenization.encode import encode
+from reproduction.corpora.tokenization.settings import EncodeJob as Job
+from reproduction.corpora.tokenization.settings import Groups, Subword, WordVocabulary
+from reproduction.corpora.tokenization.tokenizer import Tokenizer
 
 SIDES = {"lm": (".txt",), "nmt": (".source", ".target")}
 ODD = ["a tab\there", "  two  blanks ", "naïve “quotes” 漢字", "a carriage\rreturn", "line\u2028separator", ""]

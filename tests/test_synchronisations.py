@@ -11,8 +11,8 @@ from tiny import synchronised
 
 from raretokens.loss import objective
 from raretokens.objectives.registry import build
-from raretokens.tokenization.vocabulary import PAD
-from raretokens.training.batches import Batch
+from raretokens.vocabulary import PAD
+from reproduction.training.batches import Batch
 
 ROOT = Path(__file__).parents[1]
 HEAD = "| objective | synchronizations of a step |"

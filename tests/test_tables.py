@@ -9,20 +9,20 @@ import yaml
 from tiny.run_sheet import DECLARED, cells_of, line, scored
 
 from raretokens.errors import UserError
-from raretokens.evidence.scores import Scores
-from raretokens.papers.load import load_declarations
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet as sheet_of
-from raretokens.report import build
-from raretokens.report.cells import Cell, significant
-from raretokens.report.tables import MARKS, marked, remarks, to_markdown
+from reproduction.papers.load import load_declarations
+from reproduction.papers.scores import TaskScores
+from reproduction.pipeline.jobs import run_sheet as sheet_of
+from reproduction.pipeline.parameters_file import load
+from reproduction.report import build
+from reproduction.report.cells import Cell, significant
+from reproduction.report.tables import MARKS, marked, remarks, to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
 
 
 @pytest.fixture
-def world(tmp_path) -> Scores:
+def world(tmp_path) -> TaskScores:
     def ppl(seed: int, rare: float, total: float, iw: float) -> dict:
         return {"seed": seed, "metrics": {"ppl": {"rare": rare, "total": total}, "isotropy": {"total": iw}}}
 
@@ -45,11 +45,11 @@ def by_place(cells: list[Cell]) -> dict[tuple[str, str], Cell]:
 def test_a_score_of_other_parameters_is_left_out_and_named(world):
     """As after `alpha: 0.05` and a table alone, which trains the first seed and finds the second one as it was."""
     lines = {**world.lines, "mle-2": world.lines["mle-2"].replaced(parameters_hash="other")}
-    mle = by_place(cells_of("agg-1", Scores("lm", lines, world.folder)))["MLE", "PPL Rare"]
+    mle = by_place(cells_of("agg-1", TaskScores(lines, task="lm", folder=world.folder)))["MLE", "PPL Rare"]
     assert (mle.measured, mle.runs) == ("800.00", "mle")
     assert "mle-2 left out: scored with other parameters" in mle.remark
     lines["mle"] = lines["mle"].replaced(parameters_hash="other")
-    cell = by_place(cells_of("agg-1", Scores("lm", lines, world.folder)))["MLE", "PPL Rare"]
+    cell = by_place(cells_of("agg-1", TaskScores(lines, task="lm", folder=world.folder)))["MLE", "PPL Rare"]
     assert (cell.measured, cell.reason) == ("", "mle has scores of other parameters")
 
 
@@ -57,7 +57,7 @@ def test_points_and_curves_of_other_parameters_are_not_drawn(world):
     lines = {**world.lines, "mle": world.lines["mle"].replaced(parameters_hash="other")}
     for name in lines:
         (world.folder / f"{name}.csv").write_text("series,group,x,y\nnll,valid,1,2\n")
-    scores = Scores("lm", lines, world.folder)
+    scores = TaskScores(lines, task="lm", folder=world.folder)
     assert [name for name in lines if len(scores.points(name))] == [name for name in lines if name != "mle"]
     assert [len(scores.curve(name, "nll.valid")[0]) for name in ("mle", "mle-2")] == [0, 1]
     assert "\nmle," not in (plots := build.curves_of_all_runs(scores, world.folder)) and "\nmle-2," in plots
@@ -67,7 +67,7 @@ def test_a_number_of_a_part_of_a_text_says_so(world):
     """As a perplexity with dynamic evaluation, beside perplexities of whole texts."""
     own = world.folder / "mle.json"
     own.write_text(json.dumps(json.loads(own.read_text()) | {"signatures": [["ppl", "log:e|first:1000|split:test"]]}))
-    cells = by_place(cells_of("agg-1", Scores("lm", world.lines, world.folder)))
+    cells = by_place(cells_of("agg-1", TaskScores(world.lines, task="lm", folder=world.folder)))
     assert "of the first 1,000 tokens of each text" in cells["MLE", "PPL Rare"].remark
     assert "first" not in cells["MLE", "I(W) Total"].remark + cells["Freeze", "PPL Rare"].remark
 

@@ -10,9 +10,9 @@ from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 from tiny.trainer import N, trainer, weights, write_tokens
 
-from raretokens.models.registry import stored
 from raretokens.objectives.registry import known
-from raretokens.training import batches, example_batches, run
+from reproduction.training import batches, example_batches, run
+from reproduction.training.models.registry import stored
 
 ALL = list(known())
 

@@ -5,9 +5,9 @@ import pytest
 from tiny.measured import measured
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from raretokens.evaluation.metrics.undertrained import INDICATORS, LEAF, adjusted, find_undertrained, nearest_neighbours
-from raretokens.tools.measure.candidates import can_reach, explain
-from raretokens.tools.measure.tokenizers import FastTokenizer
+from raretokens.measure.candidates import can_reach, explain
+from raretokens.measure.tokenizers import FastTokenizer
+from raretokens.metrics.undertrained import INDICATORS, LEAF, adjusted, find_undertrained, nearest_neighbours
 
 ROWS, WIDTH, PLANTED = 4000, 96, 20
 

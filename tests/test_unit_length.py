@@ -6,8 +6,9 @@ import pytest
 from tiny.claims import AGAINST, SAME, claim, world
 from tiny.run_sheet import DECLARED
 
-from raretokens.evidence.verdict import Verdict, judge
-from raretokens.report.claims import main_claims, to_csv
+from raretokens.claims.verdict import Verdict
+from reproduction.papers.verdicts import judge
+from reproduction.report.claims import main_claims, to_csv
 
 LOW, HIGH, APART = [0.50, 0.51, 0.49], [0.90, 0.88, 0.89], [0.56, 0.40, 0.70]
 VALUE = claim({"runs": ["a"], "metric": "isotropy.total"}, effect="value", than=0.7)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from raretokens.errors import UserError
-from raretokens.papers import validation
+from reproduction.papers import validation
 
 ROOT = Path(__file__).parents[1]
 

@@ -12,11 +12,11 @@ from dvc_data.hashfile.build import build
 from dvc_data.hashfile.db import HashFileDB
 
 from raretokens import csv_files
-from raretokens.pipeline import lock_file, trained
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import job_files
-from raretokens.pipeline.lock_file import verify
-from raretokens.tools import scale_commands
+from reproduction.commands import scale_commands
+from reproduction.pipeline import lock_file, trained
+from reproduction.pipeline.jobs import job_files
+from reproduction.pipeline.lock_file import verify
+from reproduction.pipeline.parameters_file import load
 
 ROOT = Path(__file__).parents[1]
 JOBS = {"score-lm@mle": "score-lm/mle.json", "score-lm@agg": "score-lm/agg.json", "predict-lm@mle": "predict-lm/mle.json"}
@@ -161,5 +161,5 @@ def test_the_committed_weights_are_those_of_the_committed_reports(monkeypatch):
         monkeypatch.chdir(file.parent)
         rows = csv_files.read_csv(file)
         assert dict(zip(zip(rows.task, rows.run, strict=True), rows.weights, strict=True)) == trained.weights(), (
-            f"python -m raretokens trained in {file.parent.relative_to(ROOT)} writes it anew"
+            f"python -m reproduction trained in {file.parent.relative_to(ROOT)} writes it anew"
         )

@@ -9,17 +9,17 @@ import pytest
 from tiny.world import lines
 from tokenizers.pre_tokenizers import ByteLevel
 
-from raretokens.corpora.download import fetch
-from raretokens.corpora.registry import prepare
 from raretokens.errors import UserError
-from raretokens.evaluation.metrics.bleu import sacre_bleu
-from raretokens.tokenization import token_files as streams
-from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.config import Subword
-from raretokens.tokenization.encode import PairFilter, encode
-from raretokens.tokenization.subword_models import BPE
-from raretokens.tokenization.tokenizer import Tokenizer
-from raretokens.tokenization.vocabulary import EOS, SPECIALS, UNK, Vocabulary
+from raretokens.vocabulary import EOS, SPECIALS, UNK, Vocabulary
+from reproduction.corpora.download import fetch
+from reproduction.corpora.registry import prepare
+from reproduction.corpora.tokenization import token_files as streams
+from reproduction.corpora.tokenization.encode import PairFilter, encode
+from reproduction.corpora.tokenization.settings import EncodeJob as Job
+from reproduction.corpora.tokenization.settings import Subword
+from reproduction.corpora.tokenization.subword_models import BPE
+from reproduction.corpora.tokenization.tokenizer import Tokenizer
+from reproduction.tasks.evaluation.bleu import sacre_bleu
 
 TEXT, PAIRS = (".txt",), (".source", ".target")
 
@@ -114,7 +114,7 @@ def test_the_rarest_words_are_not_learnt_from_but_cut(tmp_path, monkeypatch):
     """As if the text had only the others; what is left out would win a merge otherwise."""
     write(tmp_path / "text", ["ab ab ab abc", "xyz xyv xyw ab"])
     write(tmp_path / "some", ["ab ab ab abc", "ab"])
-    monkeypatch.setattr("raretokens.tokenization.subword_models.WORD_TYPES", 2)
+    monkeypatch.setattr("reproduction.corpora.tokenization.subword_models.WORD_TYPES", 2)
     found, expected = (BPE.learn([tmp_path / name], 1, tmp_path / f"{name}.json") for name in ("text", "some"))
     shown = [[model.token(number) for number in model.encode(["ab xyz"])[0]] for model in (found, expected)]
     assert shown == [["ab", "x@@", "y@@", "z"], ["ab", "<unk>", "<unk>", "<unk>"]]

@@ -10,14 +10,14 @@ import torch
 from tiny.trainer import trainer, weights
 
 from raretokens.errors import UserError
-from raretokens.pipeline.machine import monitor
-from raretokens.pipeline.machine import precision as speed
-from raretokens.pipeline.machine.monitor import Progress, Speed, Trackers
-from raretokens.pipeline.machine.settings import Machine
-from raretokens.run import Run
-from raretokens.tokenization.token_files import write_meta
-from raretokens.training.config import Observer, Observers, Training
-from raretokens.training.config import TrainJob as Job
+from reproduction.corpora.tokenization.token_files import write_meta
+from reproduction.pipeline.machine import monitor
+from reproduction.pipeline.machine import precision as speed
+from reproduction.pipeline.machine.monitor import Progress, Speed, Trackers
+from reproduction.pipeline.machine.settings import Machine
+from reproduction.run_sheet import Run
+from reproduction.training.recipe import Observer, Observers, Training
+from reproduction.training.recipe import TrainJob as Job
 
 
 class Recorder(Observer):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
-from raretokens.evaluation.metrics import word_recall
-from raretokens.evaluation.metrics.bootstrap import REPLICATES, resample
-from raretokens.run import Run
-from raretokens.tasks.nmt import RecallJob, Texts, recall
+from raretokens.metrics.bootstrap import REPLICATES, resample
+from reproduction.run_sheet import Run
+from reproduction.tasks.evaluation import word_recall
+from reproduction.tasks.nmt import RecallJob, Texts, recall
 
 COUNTS = Counter({"the": 500, "a": 100, "dog": 99, "barks": 10, "okapi": 9, "yodels": 1})
 WORDS = [*COUNTS, "xylem"]

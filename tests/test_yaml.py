@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raretokens.errors import UserError
-from raretokens.pipeline.config import load
 from raretokens.yaml_files import parsed_yaml
+from reproduction.pipeline.parameters_file import load
 
 ROOT = Path(__file__).parents[1]
 

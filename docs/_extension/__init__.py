@@ -19,12 +19,12 @@ from _extension.pages import Pages, write_changed
 from _extension.scale import Scale
 from raretokens.files import write_text
 from raretokens.objectives.registry import objectives
-from raretokens.papers import claim, declarations, figure, setting
-from raretokens.papers import table as tables
-from raretokens.papers.load import load_declarations
-from raretokens.paths import PAPERS
-from raretokens.report.markdown import escaped, table
 from raretokens.schema import Section
+from reproduction.papers import claim, declarations, figure, setting
+from reproduction.papers import table as tables
+from reproduction.papers.load import load_declarations
+from reproduction.paths import PAPERS
+from reproduction.report.markdown import escaped, table
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages in docs/results -> folder of the scale

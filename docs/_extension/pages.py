@@ -19,8 +19,8 @@ from _extension.runs import RunView, common_signatures, run_views
 from _extension.scale import Scale, TablePage
 from raretokens import csv_files
 from raretokens.files import write_text
-from raretokens.papers.task_names import TASKS
-from raretokens.report.markdown import environment
+from reproduction.papers.task_names import TASKS
+from reproduction.report.markdown import environment
 
 LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")  # a relative link target in Markdown
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)  # a Markdown table

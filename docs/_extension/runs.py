@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from _extension.scale import Scale
-from raretokens import csv_files, paths
-from raretokens.evaluation.score_files import flatten, signature_of
-from raretokens.evidence.intervals import SIGNATURE
-from raretokens.evidence.scores import PAIRED, Scores
-from raretokens.papers.task_names import TASKS
-from raretokens.pipeline.trained import FILE
+from raretokens import csv_files
+from raretokens.claims.intervals import SIGNATURE
+from raretokens.metrics.score_files import flatten, signature_of
+from reproduction import paths
+from reproduction.papers.scores import PAIRED, TaskScores
+from reproduction.papers.task_names import TASKS
+from reproduction.pipeline.trained import FILE
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def run_views(scale: Scale) -> dict[str, list[RunView]]:
     return {task: list(_views(scale, part)) for task, part in scale.scores.items() if any(part.names())}
 
 
-def _views(scale: Scale, scores: Scores) -> Iterator[RunView]:
+def _views(scale: Scale, scores: TaskScores) -> Iterator[RunView]:
     known = {name: scores.read(name) or {} for name in scores.names()}
     groups = [[name for name in names if name in known] for names in scores.repetitions.values()]
     for runs in [*filter(None, groups), *([name] for name in scores.baselines if name in known)]:
@@ -107,12 +108,12 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
 
 
-def _headline(scores: Scores, run: str) -> dict[str, str]:
+def _headline(scores: TaskScores, run: str) -> dict[str, str]:
     values = {number: scores.value(run, number.metric) for number in TASKS[scores.task].headline.values()}
     return {number.title: f"{value.mean:.{number.digits}f}" if value else "" for number, value in values.items()}
 
 
-def _scores(scale: Scale, scores: Scores, files: dict[str, dict[str, Any]]) -> Iterator[Score]:
+def _scores(scale: Scale, scores: TaskScores, files: dict[str, dict[str, Any]]) -> Iterator[Score]:
     """Yield every metric of the first run. `files`: run -> its score file."""
     first, *_ = files
     signatures = dict(files[first].get("signatures", []))

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from raretokens import paths
-from raretokens.evidence.scores import AllScores, Scores
-from raretokens.papers.declarations import Declarations
-from raretokens.papers.load import load_declarations
-from raretokens.papers.table import Table
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import run_sheet
-from raretokens.run import Sheet
+from reproduction import paths
+from reproduction.papers.declarations import Declarations
+from reproduction.papers.load import load_declarations
+from reproduction.papers.scores import AllScores, TaskScores
+from reproduction.papers.table import Table
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
+from reproduction.run_sheet import Sheet
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Scale:
     folder: Path
     sheet: Sheet
     declared: Declarations
-    scores: dict[str, Scores]
+    scores: dict[str, TaskScores]
 
     @classmethod
     def read(cls, folder: Path, root: Path) -> "Scale":

@@ -14,9 +14,9 @@ import numpy as np
 from scipy import sparse
 from shared import print_table, read_vocabulary, write_table
 
-from raretokens import paths
-from raretokens.evaluation.metrics.similarity import alignsim
-from raretokens.pipeline.config import load
+from raretokens.metrics.similarity import alignsim
+from reproduction import paths
+from reproduction.pipeline.parameters_file import load
 
 COLUMNS = ["rows", "seed", "total", "freq", "med", "rare"]
 SEEDS = range(1, 4)

@@ -15,8 +15,8 @@ from shared import write_table
 from torch import Tensor
 
 from raretokens import build, facts
-from raretokens.evaluation.metrics.frequency import popularity_accuracy
-from raretokens.tokenization.vocabulary import FREQ, RARE
+from raretokens.metrics.frequency import popularity_accuracy
+from raretokens.vocabulary import FREQ, RARE
 
 ROWS, WIDTH, TABLES = 2000, 64, 5
 AFTER = (50, 150, 300)

@@ -17,32 +17,33 @@ from itertools import combinations
 import numpy as np
 from shared import write_table
 
-from raretokens import paths
-from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.effects import to_additive
-from raretokens.evidence.intervals import FEWEST_SEEDS, LEVEL
-from raretokens.evidence.scores import MLE, AllScores, Scores
-from raretokens.evidence.settings import nearest
-from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, judge, judge_in
-from raretokens.papers.claim import Claim
-from raretokens.papers.declarations import Declarations
-from raretokens.papers.load import load_declarations
-from raretokens.pipeline.config import load
-from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import run_sheet
+from raretokens.claims.comparison import Comparison
+from raretokens.claims.effects import to_additive
+from raretokens.claims.intervals import FEWEST_SEEDS, LEVEL
+from raretokens.claims.verdict import DECIDED, TESTED, Outcome
+from reproduction import paths
+from reproduction.papers.claim import Claim
+from reproduction.papers.declarations import Declarations
+from reproduction.papers.load import load_declarations
+from reproduction.papers.nearest_setting import nearest
+from reproduction.papers.scores import MLE, AllScores, TaskScores
+from reproduction.papers.verdicts import judge, judge_in
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.surroundings import root
 
 COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "inconclusive instead", "decided differently",
            "means covered"]  # fmt: skip
 
 
-def with_seeds(claim: Claim, scores: Scores, kept: tuple[int | None, ...]) -> Scores:
+def with_seeds(claim: Claim, scores: TaskScores, kept: tuple[int | None, ...]) -> TaskScores:
     """Return the scores with only these seeds for the runs of the claim."""
     runs = {run for run in Comparison.of_claim(claim, scores).runs.values() if run in scores.lines}
     own = {run for run in runs if scores.lines[run].objective != MLE} or runs
     return scores.with_seeds(own, kept)
 
 
-def judge_again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[int, Outcome, bool | None]]:
+def judge_again(name: str, declared: Declarations, scores: TaskScores) -> Iterator[tuple[int, Outcome, bool | None]]:
     """Yield the kept seeds, the outcome, and whether the interval covers the mean of the others, if there are three seeds."""
     claim = declared.claims[name]
     _, scores = nearest(declared.settings, scores, claim)
@@ -57,7 +58,7 @@ def judge_again(name: str, declared: Declarations, scores: Scores) -> Iterator[t
             yield size, Outcome.INCONCLUSIVE if is_open else outcome, _covers(claim, effects, kept, fewer)
 
 
-def _covers(claim: Claim, effects: dict[int, float], kept: tuple[int, ...], fewer: Scores) -> bool | None:
+def _covers(claim: Claim, effects: dict[int, float], kept: tuple[int, ...], fewer: TaskScores) -> bool | None:
     """Whether an interval around the mean of some seeds, with the variance of both means, covers the mean of the others.
 
     Return None without a seed variance, or where an effect is not finite.

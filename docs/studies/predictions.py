@@ -12,9 +12,9 @@ import sys
 import numpy as np
 from shared import print_table, read_vocabulary, write_table
 
-from raretokens.paths import predictions
-from raretokens.pipeline.config import load
-from raretokens.tokenization.vocabulary import GROUP_NAMES
+from raretokens.vocabulary import GROUP_NAMES
+from reproduction.paths import predictions
+from reproduction.pipeline.parameters_file import load
 
 COLUMNS = ["run", "beside", "group", "beside_group", "positions", "percent"]
 

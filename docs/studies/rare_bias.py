@@ -18,11 +18,11 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from shared import print_table, read_vocabulary, write_table
 
-from raretokens.evaluation.metrics.predictions import perplexity
-from raretokens.paths import predictions, tokens
-from raretokens.pipeline.config import load
-from raretokens.tokenization.token_files import tokens as stream
-from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE
+from raretokens.metrics.predictions import perplexity
+from raretokens.vocabulary import GROUP_NAMES, RARE
+from reproduction.corpora.tokenization.token_files import tokens as stream
+from reproduction.paths import predictions, tokens
+from reproduction.pipeline.parameters_file import load
 
 KINDS = ("total", *GROUP_NAMES)
 COLUMNS = ["run", "beside", "what", "constant", "rare share", *KINDS]

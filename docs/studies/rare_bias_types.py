@@ -17,14 +17,14 @@ from shared import FOLDER, print_table, read_vocabulary, write_table
 from torch import Tensor
 
 from raretokens.csv_files import read_csv
-from raretokens.evaluation.language_model import predict_text
-from raretokens.evaluation.metrics.predictions import uniq
-from raretokens.models.registry import build, load_weights
-from raretokens.paths import tokens, trained
-from raretokens.pipeline.config import load
-from raretokens.tasks.parameters import ModelConfig
-from raretokens.tokenization.token_files import tokens as stream
-from raretokens.tokenization.vocabulary import RARE
+from raretokens.metrics.predictions import uniq
+from raretokens.metrics.reading import predict_text
+from raretokens.vocabulary import RARE
+from reproduction.corpora.tokenization.token_files import tokens as stream
+from reproduction.paths import tokens, trained
+from reproduction.pipeline.parameters_file import load
+from reproduction.tasks.parameters import ModelConfig
+from reproduction.training.models.registry import build, load_weights
 
 KINDS = ("total", "freq", "med", "rare")
 COLUMNS = ["run", "beside", "what", "constant", *KINDS]

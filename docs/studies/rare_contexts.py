@@ -17,12 +17,12 @@ from itertools import product
 import numpy as np
 from shared import print_table, read_vocabulary, write_table
 
-from raretokens.evaluation.metrics.bootstrap import BLOCKS, resample
-from raretokens.evaluation.metrics.predictions import exclude_rare_types
-from raretokens.paths import predictions, tokens
-from raretokens.pipeline.config import load
-from raretokens.tokenization.token_files import tokens as stream
-from raretokens.tokenization.vocabulary import FREQ, MED, RARE
+from raretokens.metrics.bootstrap import BLOCKS, resample
+from raretokens.metrics.predictions import exclude_rare_types
+from raretokens.vocabulary import FREQ, MED, RARE
+from reproduction.corpora.tokenization.token_files import tokens as stream
+from reproduction.paths import predictions, tokens
+from reproduction.pipeline.parameters_file import load
 
 FARTHEST = (1, 4, 16, 64, 192)  # distances to the last rare token; every window contains the largest
 COLUMNS = ["run", "beside", "group", "nearest", "farthest", "targets", "ratio", "low", "high"]

@@ -29,16 +29,17 @@ from pathlib import Path
 
 from shared import FOLDER, write_table
 
-from raretokens import csv_files, paths
-from raretokens.evidence.comparison import Comparison, Effect
-from raretokens.evidence.decomposition import RARE_SHARE, cost_of_constant, implied, ratio_of_others
-from raretokens.evidence.scores import AllScores, Scores
-from raretokens.papers.load import load_declarations
-from raretokens.pipeline.config import load
-from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import run_sheet
-from raretokens.report.effect_text import effect_text, with_interval
-from raretokens.run import Sheet
+from raretokens import csv_files
+from raretokens.claims.comparison import Comparison, Effect
+from raretokens.claims.effect_text import effect_text, with_interval
+from reproduction import paths
+from reproduction.papers.decomposition_effects import RARE_SHARE, cost_of_constant, implied, ratio_of_others
+from reproduction.papers.load import load_declarations
+from reproduction.papers.scores import AllScores, TaskScores
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.surroundings import root
+from reproduction.run_sheet import Sheet
 
 METRICS = {  # metric -> column
     "ppl.total": "total perplexity",
@@ -65,7 +66,7 @@ def metrics(row: dict[str, str]) -> dict[str, float]:
     return total | {"ppl.rare": within / mass, "mass.rare": mass, "ppl_within.rare": within}
 
 
-def scores_of(file: Path, sheet: Sheet, folder: Path) -> Scores:
+def scores_of(file: Path, sheet: Sheet, folder: Path) -> TaskScores:
     """Return the scores of the runs of a CSV file: those of reports/runs/lm, else score files with the printed values."""
     (folder / "lm").mkdir()
     scores, reports = AllScores(sheet, folder)["lm"], paths.REPORTS / "runs/lm"
@@ -83,18 +84,18 @@ def scores_of(file: Path, sheet: Sheet, folder: Path) -> Scores:
     return scores
 
 
-def reported(run: str, scores: Scores) -> dict[str, float]:
+def reported(run: str, scores: TaskScores) -> dict[str, float]:
     """Return the metrics of METRICS from the reports of a run; nothing if one is missing."""
     found = {metric: scores.number(run, metric) for metric in METRICS}
     return {} if None in found.values() else found
 
 
-def effects(run: str, mle: str, scores: Scores) -> dict[str, Effect]:
+def effects(run: str, mle: str, scores: TaskScores) -> dict[str, Effect]:
     """Return the ratio of each metric to maximum likelihood, over the seeds that both runs have."""
     return {metric: Comparison.of_runs("ratio", metric, run, mle, scores).effect for metric in METRICS}
 
 
-def share_rows(new: Scores, usual: Scores) -> Iterator[list[str]]:
+def share_rows(new: TaskScores, usual: TaskScores) -> Iterator[list[str]]:
     """Yield the rows of the new setting, those of the usual one, and those of AGG's tables."""
     for prefix, scores, share in ((NEW, new, NEW_SHARE), (USUAL, usual, usual.number("mle", "token_share.rare"))):
         for run, method in METHODS.items():
@@ -113,7 +114,7 @@ def other_cells(total: float, rare: float, share: float) -> list[str]:
     return [f"x {ratio_of_others(rare, total, share):.4f}", "x {:.4f} to {:.4f}".format(*cost_of_constant(rare, share))]
 
 
-def rate_rows(file: Path, usual: Scores) -> Iterator[list[str]]:
+def rate_rows(file: Path, usual: TaskScores) -> Iterator[list[str]]:
     """Yield a row per run. Only those at the usual rate have intervals: of one seed, with the seed variance of all runs."""
     mle: dict[str, dict[str, float]] = {}
     one_seed = usual.with_seeds(OBJECTIVES, [1])

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens import csv_files, paths
+from raretokens import csv_files
 from raretokens.files import write_text
-from raretokens.tasks.parameters import Parameters
-from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
+from raretokens.vocabulary import VOCABULARY, Vocabulary
+from reproduction import paths
+from reproduction.tasks.parameters import Parameters
 
 FOLDER = Path(__file__).parent
 

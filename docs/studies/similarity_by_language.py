@@ -20,10 +20,10 @@ from safetensors.numpy import load_file
 from scipy.stats import spearmanr
 from shared import print_table, read_vocabulary, write_table
 
-from raretokens import paths
-from raretokens.evaluation.metrics.rows import evenly, unit
-from raretokens.pipeline.config import load
-from raretokens.tokenization.vocabulary import Vocabulary
+from raretokens.metrics.rows import evenly, unit
+from raretokens.vocabulary import Vocabulary
+from reproduction import paths
+from reproduction.pipeline.parameters_file import load
 
 COLUMNS = ["run", "asked", "of", "all types", "target's types", "source's types", "cosine target's", "cosine source's"]
 FEWEST, MOST = 20, 200  # occurrences of a word; number of words

@@ -16,12 +16,12 @@ import numpy as np
 from safetensors import safe_open
 from shared import print_table, read_vocabulary, write_table
 
-from raretokens import paths
-from raretokens.evaluation.metrics.isotropy import mean_cosine, positive_cosine
-from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
-from raretokens.evaluation.metrics.spectrum import singular_values
-from raretokens.pipeline.config import load
-from raretokens.tokenization.vocabulary import Vocabulary
+from raretokens.metrics.isotropy import mean_cosine, positive_cosine
+from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
+from raretokens.metrics.spectrum import singular_values
+from raretokens.vocabulary import Vocabulary
+from reproduction import paths
+from reproduction.pipeline.parameters_file import load
 
 GROUPS = ("total", "freq", "med", "rare")
 COLUMNS = ["run", "update", *(f"positive {group}" for group in GROUPS), "mean cosine", "third to second",

@@ -28,16 +28,17 @@ from matplotlib.figure import Figure as Canvas
 from safetensors import safe_open
 from shared import FOLDER, read_vocabulary, write_table
 
-from raretokens import csv_files, paths
-from raretokens.evaluation.metrics.isotropy import group_cosine, isotropy, log_partitions, positive_cosine, vector_sum
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import train_job
-from raretokens.report.figure_styles import STYLE
-from raretokens.report.figures import save
-from raretokens.tasks.parameters import Parameters
-from raretokens.tokenization.vocabulary import RARE
-from raretokens.training.config import Training
-from raretokens.training.rule import learning_rate
+from raretokens import csv_files
+from raretokens.figure_style import STYLE
+from raretokens.metrics.isotropy import group_cosine, isotropy, log_partitions, positive_cosine, vector_sum
+from raretokens.vocabulary import RARE
+from reproduction import paths
+from reproduction.pipeline.jobs import train_job
+from reproduction.pipeline.parameters_file import load
+from reproduction.report.figures import save
+from reproduction.tasks.parameters import Parameters
+from reproduction.training.recipe import Training
+from reproduction.training.rule import learning_rate
 
 GROUPS = ("total", "freq", "med", "rare")
 COLUMNS = ["task", "run", "tokens per step", "step", "tokens", "sum of rates", *(f"cosine {group}" for group in GROUPS),

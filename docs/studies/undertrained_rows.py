@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from shared import write_table
 
-from raretokens.evaluation.metrics.rows import unit
-from raretokens.evaluation.metrics.undertrained import find_undertrained
+from raretokens.metrics.rows import unit
+from raretokens.metrics.undertrained import find_undertrained
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ["embedding matrix", "method", "positives", "average precision", "precision", "recall"]

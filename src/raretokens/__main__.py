@@ -1,5 +1,5 @@
 """Entry point of `python -m raretokens COMMAND`."""
 
-from raretokens.tools.cli import main
+from raretokens.cli import main
 
 main()

@@ -68,3 +68,19 @@ def _is_full(error: Exception, folder: Path) -> bool:
 def round_digits(value: float, digits: int = DIGITS) -> float:
     """Round to `digits` significant digits; -0.0 becomes 0.0."""
     return float(f"{value:.{digits}g}") + 0.0
+
+
+LINES = 5_000  # lines per block of text: enough for all threads, and at most some ten megabytes of memory
+
+
+def read_blocks(path: Path) -> Iterator[list[str]]:
+    """Yield the lines of a file in blocks, split only at \\n and without it. Memory does not grow with the file."""
+    block: list[str] = []
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            block.append(line.rstrip("\n"))
+            if len(block) == LINES:
+                yield block
+                block = []
+    if block:
+        yield block

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally
 
-from raretokens.corpora import own
-from raretokens.corpora.registry import prepare
 from raretokens.errors import UserError
-from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.config import Subword, WordVocabulary
-from raretokens.tokenization.encode import encode
-from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.tokenizer import Tokenizer
-from raretokens.tokenization.vocabulary import EOS, SPACE, VOCABULARY, Vocabulary
+from raretokens.vocabulary import EOS, SPACE, VOCABULARY, Vocabulary
+from reproduction.corpora import own
+from reproduction.corpora.registry import prepare
+from reproduction.corpora.tokenization.encode import encode
+from reproduction.corpora.tokenization.settings import EncodeJob as Job
+from reproduction.corpora.tokenization.settings import Subword, WordVocabulary
+from reproduction.corpora.tokenization.token_files import tokens
+from reproduction.corpora.tokenization.tokenizer import Tokenizer
 
 WORDS = [f"{start}{end}" for start in "bdfgklmnprst" for end in ("a", "el", "ion", "um", "eth", "ora")]
 ODD = [

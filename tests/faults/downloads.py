@@ -22,8 +22,8 @@ from pathlib import Path
 import yaml
 from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally
 
-from raretokens.corpora.download import fetch
 from raretokens.errors import UserError
+from reproduction.corpora.download import fetch
 
 DATA = random.Random(1).randbytes(60_000)
 ANSWERS = (

@@ -17,12 +17,12 @@ import yaml
 from tally import Tally, expect_refusal
 from tiny import world
 
-from raretokens.corpora.sources import TABLE, source
-from raretokens.papers.load import load_declarations
-from raretokens.pipeline import jobs
-from raretokens.pipeline.config import load
-from raretokens.pipeline.context import root
-from raretokens.pipeline.job_file import params_hash
+from reproduction.corpora.sources import TABLE, source
+from reproduction.papers.load import load_declarations
+from reproduction.pipeline import jobs
+from reproduction.pipeline.job_file import params_hash
+from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.surroundings import root
 
 ROOT = root()
 

@@ -28,7 +28,7 @@ from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally
 from tiny.trainer import trainer, write_tokens
 
 from raretokens.errors import exit_on_error
-from raretokens.training.run import to_the_end
+from reproduction.training.run import to_the_end
 
 OPTIONS = {"steps": 8, "validate_every": 2, "snapshot_every": 2, "save_updates": 2, "keep": 2}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from raretokens.tokenization.vocabulary import EOS, PAD
+from raretokens.vocabulary import EOS, PAD
 
 PENALTIES: dict[str, Callable[[int, float], float]] = {
     "fairseq": lambda length, alpha: length**alpha,

@@ -31,7 +31,8 @@ def files() -> set[str]:
 def seen(stage: str, names: list[str]) -> dict:
     opened: list[str] = []
     sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
-    from raretokens.pipeline import context, stages
+    from reproduction.pipeline import stages
+    from reproduction.pipeline import surroundings as context
 
     context.training = _train
     context.machine = lambda: SimpleNamespace(decoding_batch=1024)
@@ -78,7 +79,7 @@ def _is_function(frame: FrameType) -> bool:
 
 
 def _train(job: object, train) -> None:
-    from raretokens.training.config import Execution, Observer
+    from reproduction.training.recipe import Execution, Observer
 
     train(Execution(), Observer())
 

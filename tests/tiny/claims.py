@@ -4,13 +4,13 @@ import json
 import re
 from pathlib import Path
 
-from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import judge
-from raretokens.papers.claim import Claim
+from reproduction.papers.claim import Claim
+from reproduction.papers.scores import TaskScores
+from reproduction.papers.verdicts import judge
 from tiny.run_sheet import DECLARED, line
 
 
-def world(folder: Path, scores: dict[str, dict], seeds: dict[str, int] | None = None, curves: str = "") -> Scores:
+def world(folder: Path, scores: dict[str, dict], seeds: dict[str, int] | None = None, curves: str = "") -> TaskScores:
     """Language-model runs with these metrics; `a-2` is `a` with another seed. curves: the points of every run."""
     (folder / "lm").mkdir()
     seeds = seeds or {}
@@ -19,7 +19,7 @@ def world(folder: Path, scores: dict[str, dict], seeds: dict[str, int] | None = 
         (folder / f"lm/{name}.json").write_text(text)
         (folder / f"lm/{name}.csv").write_text(f"series,group,x,y\n{curves}")
     sheet = {name: line(re.sub(r"-\d$", "", name), seed=seeds.get(name, 1)) for name in scores}
-    return Scores("lm", sheet, folder / "lm")
+    return TaskScores(sheet, task="lm", folder=folder / "lm")
 
 
 def claim(left: dict, right: dict | None = None, **more) -> Claim:

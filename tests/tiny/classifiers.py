@@ -5,20 +5,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from raretokens.models.registry import build as build_model
 from raretokens.objectives.registry import build
-from raretokens.run import Run
-from raretokens.tasks import load
-from raretokens.tokenization import token_files as streams
-from raretokens.tokenization.config import Groups
-from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
-from raretokens.training.config import Execution, RuleChoice, Training
-from raretokens.training.config import TrainJob as Job
-from raretokens.training.criterion import Criterion
-from raretokens.training.loop import Trainer
-from raretokens.training.run import process
-from raretokens.training.saving import Outputs
-from raretokens.training.state import State
+from raretokens.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
+from reproduction.corpora.tokenization import token_files as streams
+from reproduction.corpora.tokenization.settings import Groups
+from reproduction.run_sheet import Run
+from reproduction.tasks import load
+from reproduction.training.criterion import Criterion
+from reproduction.training.loop import Trainer
+from reproduction.training.models.registry import build as build_model
+from reproduction.training.recipe import Execution, RuleChoice, Training
+from reproduction.training.recipe import TrainJob as Job
+from reproduction.training.run import process
+from reproduction.training.saving import Outputs
+from reproduction.training.state import State
 from tests.tiny import trainer
 
 N, CLASSES, PIXELS = trainer.N, 3, 16

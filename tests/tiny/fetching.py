@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from raretokens.corpora.download import fetch
+from reproduction.corpora.download import fetch
 
 DATA = random.Random(1).randbytes(400_000)
 

@@ -8,12 +8,12 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
-from raretokens.models.registry import build, stored
-from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.encode import encode
-from raretokens.tokenization.token_files import Bitext
-from raretokens.tokenization.vocabulary import EOS, PAD, VOCABULARY, Vocabulary
-from raretokens.training.example_batches import padded
+from raretokens.vocabulary import EOS, PAD, VOCABULARY, Vocabulary
+from reproduction.corpora.tokenization.encode import encode
+from reproduction.corpora.tokenization.settings import EncodeJob as Job
+from reproduction.corpora.tokenization.token_files import Bitext
+from reproduction.training.example_batches import padded
+from reproduction.training.models.registry import build, stored
 from tiny.world import lines
 
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48, "dropout": 0.1, "attention_dropout": 0.0}

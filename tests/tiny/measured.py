@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from raretokens.tools.measure import tokenizers, transformers_models
-from raretokens.tools.measure.measurement import Measurement, Options, measure_model
-from raretokens.tools.measure.model import load_model
+from raretokens.measure import tokenizers, transformers_models
+from raretokens.measure.measurement import Measurement, Options, measure_model
+from raretokens.measure.model import load_model
 
 
 def measured(path: Path, options: Options | None = None) -> list[Measurement]:

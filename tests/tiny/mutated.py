@@ -2,7 +2,7 @@
 
 import ast
 
-from raretokens.pipeline.definitions import DEFINITION, Statement
+from reproduction.pipeline.definitions import DEFINITION, Statement
 
 
 def mutated(text: str, statement: Statement) -> str:

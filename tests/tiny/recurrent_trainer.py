@@ -7,16 +7,16 @@ import numpy as np
 import torch
 
 from raretokens.loss.facts import facts
-from raretokens.models.registry import build as build_model
 from raretokens.objectives.registry import build
-from raretokens.tokenization.vocabulary import PAD, SPECIALS
-from raretokens.training.config import Execution, Training
-from raretokens.training.criterion import Carried
-from raretokens.training.loop import Trainer
-from raretokens.training.run import process
-from raretokens.training.saving import Outputs
-from raretokens.training.state import State
-from raretokens.training.token_batches import Columns
+from raretokens.vocabulary import PAD, SPECIALS
+from reproduction.training.criterion import Carried
+from reproduction.training.loop import Trainer
+from reproduction.training.models.registry import build as build_model
+from reproduction.training.recipe import Execution, Training
+from reproduction.training.run import process
+from reproduction.training.saving import Outputs
+from reproduction.training.state import State
+from reproduction.training.token_batches import Columns
 from tiny.trainer import recorded
 
 N = 24

@@ -3,13 +3,14 @@
 import json
 from pathlib import Path
 
-from raretokens.evidence.scores import AllScores, Scores
-from raretokens.papers.declarations import Declarations
-from raretokens.papers.load import load_declarations
-from raretokens.papers.table import Table
-from raretokens.report.cells import Cell
-from raretokens.report.tables import table_cells
-from raretokens.run import Sheet, SheetLine
+from raretokens.claims.scores import SheetLine
+from reproduction.papers.declarations import Declarations
+from reproduction.papers.load import load_declarations
+from reproduction.papers.scores import AllScores, TaskScores
+from reproduction.papers.table import Table
+from reproduction.report.cells import Cell
+from reproduction.report.tables import table_cells
+from reproduction.run_sheet import Sheet
 
 DECLARED = load_declarations(Path(__file__).parents[2] / "data/paper")
 CORPORA = {"lm": "bible", "nmt": "bible"}
@@ -85,11 +86,11 @@ def write(folder: Path, task: str, name: str, content: dict) -> None:
     (folder / task / f"{name}.json").write_text(json.dumps(content))
 
 
-def scored(folder: Path, files: dict[str, dict], sheet: dict[str, SheetLine], task: str = "lm") -> Scores:
-    """Scores of a task from the content of its score files."""
+def scored(folder: Path, files: dict[str, dict], sheet: dict[str, SheetLine], task: str = "lm") -> TaskScores:
+    """TaskScores of a task from the content of its score files."""
     for name, content in files.items():
         write(folder, task, name, content)
-    return Scores(task, sheet, folder / task)
+    return TaskScores(sheet, task=task, folder=folder / task)
 
 
 def draws(folder: Path, name: str, worse: float = 1.0) -> None:
@@ -98,19 +99,19 @@ def draws(folder: Path, name: str, worse: float = 1.0) -> None:
     (folder / "nmt" / f"{name}.bootstrap.csv").write_text("bleu.sacrebleu\n" + "".join(f"{value}\n" for value in values))
 
 
-def world(folder: Path, lm: dict, nmt: dict, **others: dict) -> dict[str, Scores]:
+def world(folder: Path, lm: dict, nmt: dict, **others: dict) -> dict[str, TaskScores]:
     sheet = Sheet(scale="demo", corpora=CORPORA, baselines=BASELINES, runs={"lm": lm, "nmt": nmt, **others})
     return AllScores(sheet, folder)
 
 
-def cells_of(table: Table | str, scores: Scores, declared: Declarations = DECLARED) -> list[Cell]:
+def cells_of(table: Table | str, scores: TaskScores, declared: Declarations = DECLARED) -> list[Cell]:
     """Cells of a table of one task, by its name or its declaration."""
     one = declared.tables[table] if isinstance(table, str) else table
     return table_cells(declared, one, {scores.task: scores}, CORPORA)
 
 
-def full(folder: Path) -> dict[str, Scores]:
-    """Scores of nearly every run that a table names, and of some that none does."""
+def full(folder: Path) -> dict[str, TaskScores]:
+    """TaskScores of nearly every run that a table names, and of some that none does."""
     sheet = {
         "lm": {**{name: line() for name in LM}, **{name: line(tokens="words") for name in WORDS}},
         "recurrent": {name: line(tokens="words") for name in RECURRENT},

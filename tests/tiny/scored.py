@@ -8,13 +8,13 @@ import yaml
 from safetensors.numpy import save_file
 from scipy import sparse
 
-from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import write_jobs
-from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.config import WordVocabulary
-from raretokens.tokenization.encode import encode
-from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.vocabulary import Vocabulary
+from raretokens.vocabulary import Vocabulary
+from reproduction.corpora.tokenization.encode import encode
+from reproduction.corpora.tokenization.settings import EncodeJob as Job
+from reproduction.corpora.tokenization.settings import WordVocabulary
+from reproduction.corpora.tokenization.token_files import tokens
+from reproduction.pipeline.jobs import write_jobs
+from reproduction.pipeline.parameters_file import load
 
 CODE = Path(__file__).parents[2]
 TRAINED = {"updates": 4, "updates_per_epoch": 2, "kept": {"update": 4, "valid_nll": 4.25}, "parameters": 999}

@@ -2,7 +2,7 @@
 
 import torch
 
-from raretokens.training.state import State
+from reproduction.training.state import State
 
 
 def row(step: int, valid: float | None = None) -> dict:

@@ -16,7 +16,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / 
 
 from synchronisations import NAME, simulated  # noqa: E402
 
-from raretokens.training.saving import Clock, Saver  # noqa: E402
+from reproduction.training.saving import Clock, Saver  # noqa: E402
 from tiny.trainer import Trainer, trainer, write_tokens  # noqa: E402
 
 OPTIONS = {"freeze": {"until": 100}}  # of which the end is looked for in every step

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from raretokens.tokenization.vocabulary import FILLER, FREQ, MED, PAD, RARE
+from raretokens.vocabulary import FILLER, FREQ, MED, PAD, RARE
 
 NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
 

@@ -7,17 +7,17 @@ import numpy as np
 import torch
 
 from raretokens.loss.facts import Facts
-from raretokens.models.registry import build as build_model
 from raretokens.objectives.registry import build
-from raretokens.tokenization import token_files as streams
-from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.config import Execution, Observer, Observers, Training
-from raretokens.training.example_batches import Pairs
-from raretokens.training.loop import Trainer
-from raretokens.training.run import process
-from raretokens.training.saving import Outputs
-from raretokens.training.state import State
-from raretokens.training.token_batches import Blocks
+from raretokens.vocabulary import EOS, PAD, SPECIALS
+from reproduction.corpora.tokenization import token_files as streams
+from reproduction.training.example_batches import Pairs
+from reproduction.training.loop import Trainer
+from reproduction.training.models.registry import build as build_model
+from reproduction.training.recipe import Execution, Observer, Observers, Training
+from reproduction.training.run import process
+from reproduction.training.saving import Outputs
+from reproduction.training.state import State
+from reproduction.training.token_batches import Blocks
 
 N = 40
 ARCHITECTURES = {"lm": "decoder", "nmt": "encoder_decoder"}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from raretokens.corpora.splits import lines
+from reproduction.corpora.splits import lines
 
 SERVES = {"text": ("rhymes",)}
 LANGUAGES = {"text": "en"}

@@ -25,16 +25,16 @@ import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from raretokens.corpora.download import fetch
-from raretokens.corpora.similarity import similarity
 from raretokens.errors import UserError
-from raretokens.evaluation.metrics.rows import evenly, unit
-from raretokens.evaluation.metrics.similarity import Pair
-from raretokens.evaluation.score_files import flatten
-from raretokens.report.figure_styles import CURVES, GROUPS, STYLE
-from raretokens.tokenization.vocabulary import GROUP_NAMES
-from raretokens.tools.measure.measurement import Measurement, Options, measure_model
-from raretokens.tools.measure.model import Model, load_model
+from raretokens.figure_style import CURVES, GROUPS, STYLE
+from raretokens.measure.measurement import Measurement, Options, measure_model
+from raretokens.measure.model import Model, load_model
+from raretokens.metrics.rows import evenly, unit
+from raretokens.metrics.score_files import flatten
+from raretokens.metrics.similarity import Pair
+from raretokens.vocabulary import GROUP_NAMES
+from reproduction.corpora.download import fetch
+from reproduction.corpora.similarity import similarity
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).resolve().parents[3]
 MODELS: dict[str, dict[str, str]] = yaml.safe_load((HERE / "models.yaml").read_text())

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from raretokens.evaluation.metrics.rows import members
+from raretokens.metrics.rows import members
 
 
 def rare_length(embedding: np.ndarray, groups: np.ndarray) -> tuple[float | None, str]:

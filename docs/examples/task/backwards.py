@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raretokens.evaluation.artifacts import Artifacts
-from raretokens.evaluation.config import ScoreJob
-from raretokens.evaluation.score_files import Metrics
-from raretokens.run import Run
+from raretokens.metrics.score_files import Metrics
 from raretokens.schema import Section
-from raretokens.tasks import Headline, Task
-from raretokens.tasks.parameters import Parameters, TaskSettings
-from raretokens.tokenization.token_files import tokens
-from raretokens.training.config import TrainJob
+from reproduction.corpora.tokenization.token_files import tokens
+from reproduction.run_sheet import Run
+from reproduction.tasks import Headline, Task
+from reproduction.tasks.evaluation.artifacts import Artifacts
+from reproduction.tasks.evaluation.job_specs import ScoreJob
+from reproduction.tasks.parameters import Parameters, TaskSettings
+from reproduction.training.recipe import TrainJob
 
 if TYPE_CHECKING:
-    from raretokens.evaluation.score_files import Replicates
-    from raretokens.training.token_batches import Blocks
+    from raretokens.metrics.score_files import Replicates
+    from reproduction.training.token_batches import Blocks
 
 
 def describe() -> Task:
@@ -30,7 +30,7 @@ def describe() -> Task:
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
     """Return training and validation batches."""
-    from raretokens.training.token_batches import Blocks
+    from reproduction.training.token_batches import Blocks
 
     training, (train, valid) = job.training, (tokens(folder, split)[::-1] for split in ("train", "valid"))
     batches = Blocks(train, training.block, training.tokens_per_step, job.run.seed)
@@ -43,7 +43,7 @@ def run_jobs(parameters: Parameters, settings: TaskSettings, run: Run, score: di
 
 def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
     """Return metric -> (value, signature)."""
-    from raretokens.evaluation.geometry import geometry
+    from reproduction.tasks.evaluation.geometry import geometry
 
     likelihood = artifacts.summary["kept"]["valid_nll"]
     return {"valid_nll": (likelihood, "log:e|unit:piece|checkpoint:scored|split:valid"), **geometry(artifacts)}

@@ -1,0 +1,83 @@
+"""Effects, their intervals and their seeds as text. Every number of a comparison is formatted here."""
+
+from collections.abc import Callable
+
+from raretokens.claims.comparison import Effect
+from raretokens.claims.expectation import EffectKind
+from raretokens.claims.intervals import Interval
+from raretokens.claims.verdict import Verdict
+from raretokens.files import round_digits
+
+DIGITS = 4  # significant digits of an effect in CSV files
+FEW = {1: "one seed", 2: "two seeds"}
+
+
+def number_text(value: float | None, digits: int = DIGITS) -> str:
+    return "" if value is None else f"{value:.{digits}g}"
+
+
+def effect_text(kind: EffectKind, value: float | None) -> str:
+    """Format a ratio as x 0.5 and a difference with its sign. Empty without a value."""
+    if value is None:
+        return ""
+    value = round_digits(value, DIGITS)  # the value in CSV files
+    if kind == "ratio" and 0.9 < value < 1.1:
+        return f"x {value:.4g}"  # four digits, because a small change is a few percent
+    return f"x {value:.3g}" if kind == "ratio" else f"{value:+.3g}" if kind == "difference" else f"{value:.4g}"
+
+
+def interval_text(kind: EffectKind, interval: Interval | None) -> str:
+    """Format an interval as 0.29 to 0.349, with the digits of the effect. Empty without an interval."""
+    return f"{effect_text(kind, interval.low)} to {effect_text(kind, interval.high)}" if interval else ""
+
+
+def with_interval(kind: EffectKind, value: float | None, interval: Interval | None) -> str:
+    """Format an effect, followed by its interval in parentheses if there is one."""
+    return f"{effect_text(kind, value)}{f' ({interval_text(kind, interval)})' if interval else ''}"
+
+
+def change_text(kind: EffectKind, value: float) -> str:
+    """Format a ratio as a change in percent with two digits (-68 %), and a difference with three digits."""
+    if kind != "ratio":
+        return f"{round_digits(value, DIGITS):+.3g}"  # of the value in CSV files
+    percent = 100 * (value - 1)
+    return f"{float(f'{percent:.2g}'):+g} %" if abs(percent) >= 0.05 else "0 %"
+
+
+def finding_text(verdict: Verdict) -> str:
+    """Format a measured effect as -68 % (95 % CI -71 % to -65 %; paper: -83 %)."""
+    kind, interval = verdict.claim.effect, verdict.effect.main_interval
+    if verdict.effect.value is None:
+        return "an unknown amount (not measured)"
+    inside = [f"95 % CI {' to '.join(change_text(kind, end) for end in interval)}"] if interval else []
+    inside += [f"paper: {change_text(kind, verdict.reported)}"] if verdict.reported is not None else []
+    about = "; ".join(inside)
+    return f"{change_text(kind, verdict.effect.value)}{f' ({about})' if about else ''}"
+
+
+def _end(interval: Interval | None, end: int) -> str:
+    return number_text(interval and interval[end])
+
+
+EFFECT_COLUMNS: dict[str, Callable[[Effect], str]] = {  # column of a CSV file -> its text
+    "measured": lambda effect: number_text(effect.value),
+    "low": lambda effect: _end(effect.interval, 0),
+    "high": lambda effect: _end(effect.interval, 1),
+    "seeds_low": lambda effect: _end(effect.seed_interval, 0),
+    "seeds_high": lambda effect: _end(effect.seed_interval, 1),
+    "test_low": lambda effect: _end(effect.test_interval, 0),
+    "test_high": lambda effect: _end(effect.test_interval, 1),
+}
+
+
+def named_intervals(effect: Effect) -> dict[str, Interval]:
+    """Return the intervals by name: of the total variance, between seeds alone, and between test sets alone."""
+    over_seeds = "pooled seed variance" if effect.has_few_seeds else "seeds"
+    parts = {over_seeds: effect.seed_interval, "test set": effect.test_interval}
+    found = {name: interval for name, interval in parts.items() if interval}
+    return {"total": effect.interval, **found} if len(found) > 1 and effect.interval else found
+
+
+def few_seeds_text(verdict: Verdict) -> str:
+    """Return the number of seeds of a verdict that is decided with fewer than three seeds, else an empty text."""
+    return FEW[verdict.effect.seeds] if verdict.is_of_few_seeds else ""

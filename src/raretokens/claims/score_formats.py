@@ -1,0 +1,200 @@
+"""Readers of score files: our JSON, per-sample logs of lm-evaluation-harness, and logs of Inspect. None needs these packages."""
+
+import json
+import math
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from raretokens.claims.item_scores import RunScores
+from raretokens.errors import UserError
+from raretokens.yaml_files import checked
+
+SAMPLES = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl")  # of lm-evaluation-harness
+NO_FILTER = "none"
+LOG_LIKELIHOODS = ("perplexity",)  # metrics of lm-evaluation-harness that are exp(-mean), although a sample has a logarithm
+COMPLETE = "success"  # status of a run of Inspect that was not interrupted
+SHOWN, WIDEST = 2, 200  # mistakes of a file after the first, and characters of each
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer, as Inspect's value_to_float
+
+
+class InspectEval(BaseModel):
+    """What a log of Inspect says of its task."""
+
+    task: str | None = None
+    model: str | None = None
+
+
+class InspectScore(BaseModel):
+    """A number, a grade, or a dictionary of them."""
+
+    value: Any = None
+
+
+class InspectSample(BaseModel):
+    """An item with a score of each scorer."""
+
+    id: int | str
+    epoch: int = 1
+    scores: dict[str, InspectScore] | None = None
+
+
+class InspectLog(BaseModel):
+    """The parts of a log of Inspect that scores need."""
+
+    status: str = COMPLETE
+    eval: InspectEval
+    samples: list[InspectSample] | None
+
+
+def _split(argument: str) -> tuple[str, str]:
+    """Return SYSTEM@SEED and FILE of an argument. Either may contain =, so FILE is the longest end that exists."""
+    if Path(argument).exists():
+        return "", argument
+    parts = argument.split("=")
+    splits = [("=".join(parts[:number]), "=".join(parts[number:])) for number in range(1, len(parts))]
+    return next((one for one in splits if Path(one[1]).exists()), splits[-1] if splits else ("", argument))
+
+
+def read(argument: str) -> list[tuple[str, RunScores]]:
+    """Return the runs of FILE, SYSTEM=FILE or SYSTEM@SEED=FILE, each with the name of the file.
+
+    The given system and seed replace those in the file.
+
+    Raises:
+        UserError: if the file cannot be read, or has no scores.
+    """
+    label, path = _split(argument)
+    file, (system, _, seed) = Path(path), label.partition("@")
+    if seed and not seed.isdecimal():
+        raise UserError(f"{argument}: {seed!r} is not allowed as a seed: should be a whole number")
+    if file.is_dir():
+        raise UserError(f"{file}: is a folder; give its score files")
+    changed = ({"system": system} if system else {}) | ({"seed": int(seed)} if seed else {})
+    runs = list(_runs(file))
+    if seed and len(runs) > 1:
+        raise UserError(f"{file}: has {len(runs)} runs, which cannot all have the seed {seed}; leave out @{seed}")
+    return [(path, run.replaced(**changed)) for run in runs]
+
+
+def _runs(file: Path) -> Iterator[RunScores]:
+    if file.suffix == ".jsonl":
+        yield _harness(file)
+    elif file.suffix == ".eval":
+        yield from _inspect(_unpacked(file), file)
+    else:
+        tree = _parsed(file.read_bytes(), file)
+        if isinstance(tree, dict) and "samples" in tree and "eval" in tree:
+            yield from _inspect(tree, file)
+        else:
+            yield from _checked(tree if isinstance(tree, list) else [tree], file)
+
+
+def _checked(tree: list[Any], file: Path) -> list[RunScores]:
+    """Validate runs. The error message has only the first mistakes, because each score of a list can be wrong."""
+    try:
+        return checked(list[RunScores], tree, file)
+    except UserError as error:
+        first, *others = [line if len(line) <= WIDEST else f"{line[:WIDEST]} ..." for line in str(error).splitlines()]
+        more = [f"{file}: {len(others) - SHOWN} more mistakes"] if len(others) > SHOWN else []
+        raise UserError("\n".join([first, *others[:SHOWN], *more])) from None
+
+
+def _parsed(text: bytes, where: object) -> Any:
+    try:
+        return json.loads(text)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where}: not UTF-8 at byte {error.start}") from None
+    except ValueError as error:
+        raise UserError(f"{where}: not JSON: {error}") from None
+
+
+def _add(metrics: dict[str, dict[str, float]], name: str, item: str, value: float, where: str) -> None:
+    scores = metrics.setdefault(name, {})
+    if item in scores:
+        raise UserError(f"{where} {item}: has a second score of {name}; should be one, as in the log of one run")
+    scores[item] = value
+
+
+def _harness(file: Path) -> RunScores:
+    """Return the scores of samples_<task>_<time>.jsonl, as `lm_eval --log_samples` writes them.
+
+    The system is the name of the folder. Metrics are called <task>.<metric>, or <task>.<filter>.<metric> with a filter. A
+    perplexity is the exponential of the mean NLL, as in the harness's summary.
+    """
+    match = SAMPLES.fullmatch(file.name)
+    task = match["task"] if match else file.stem
+    metrics: dict[str, dict[str, float]] = {}
+    # Bytes are split only at \n; a prompt may contain other line separators of Unicode.
+    for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
+        if not line.strip():
+            continue
+        sample = _parsed(line, f"{file}: line {number}")
+        if not isinstance(sample, dict) or "doc_id" not in sample or not isinstance(sample.get("metrics"), list):
+            raise UserError(f"{file}: line {number}: has no `doc_id` and `metrics`; lm_eval --log_samples writes such lines")
+        used = sample.get("filter", NO_FILTER)
+        for metric in sample["metrics"]:
+            value = sample.get(metric)
+            if isinstance(value, int | float) and math.isfinite(value):
+                name = f"{task}.{metric}" if used == NO_FILTER else f"{task}.{used}.{metric}"
+                score = -float(value) if metric in LOG_LIKELIHOODS else float(value)
+                _add(metrics, name, str(sample["doc_id"]), score, f"{file}: line {number}: doc_id")
+    logarithms = [name for name in metrics if name.rpartition(".")[2] in LOG_LIKELIHOODS]
+    return _run(file, file.absolute().parent.name, None, metrics).replaced(logarithms=logarithms)
+
+
+def _inspect(tree: dict[str, Any], file: Path) -> Iterator[RunScores]:
+    """Yield a run for each epoch of an Inspect log. With several epochs, their numbers are the seeds.
+
+    Metrics are called <task>.<scorer>, or <task>.<scorer>.<key> if a score has several values.
+    """
+    log = checked(InspectLog, tree, file)
+    if log.status != COMPLETE:
+        raise UserError(f"{file}: status: the run ended with {log.status!r}, so samples may be missing; should be {COMPLETE!r}")
+    task, system = (log.eval.task or file.stem).rpartition("/")[2], log.eval.model or file.stem
+    if unscored := sum(not sample.scores for sample in log.samples or []):
+        raise UserError(f"{file}: {unscored} samples have no score, as after an error; all should have one")
+    epochs: dict[int, dict[str, dict[str, float]]] = {}
+    for sample in log.samples or []:
+        metrics = epochs.setdefault(sample.epoch, {})
+        for scorer, score in (sample.scores or {}).items():
+            for key, one in score.value.items() if isinstance(score.value, dict) else [("", score.value)]:
+                number = GRADES.get(one, one) if isinstance(one, str) else one
+                if isinstance(number, int | float) and math.isfinite(number):
+                    name = ".".join(filter(None, [task, scorer, key]))
+                    _add(metrics, name, str(sample.id), float(number), f"{file}: epoch {sample.epoch}: sample")
+    if not epochs:
+        raise UserError(f"{file}: the log has no samples")
+    for epoch, metrics in epochs.items():
+        yield _run(file, system, epoch if len(epochs) > 1 else None, metrics)
+
+
+def _unpacked(file: Path) -> dict[str, Any]:
+    """Return the parts of a .eval file, which is a ZIP file of JSON, that scores need."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
+            header = _parsed(archive.read("header.json"), f"{file}: header.json")
+            status = {"status": header["status"]} if "status" in header else {}
+            samples = [_parsed(archive.read(name), f"{file}: {name}") for name in names]
+            return {**status, "eval": header["eval"], "samples": samples}
+    except (zipfile.BadZipFile, KeyError, NotImplementedError) as error:  # the last: a compression that Python lacks
+        raise UserError(
+            f"{file}: cannot be read as a log of Inspect: {error}; `inspect log convert --to json` writes JSON"
+        ) from None
+
+
+def _run(file: Path, system: str, seed: int | None, metrics: dict[str, dict[str, float]]) -> RunScores:
+    """Return a run whose metrics have the scores of the same items."""
+    if not metrics:
+        raise UserError(f"{file}: no metric has a number for each item")
+    items = sorted(set().union(*metrics.values()))
+    for metric, scores in metrics.items():
+        if missing := [item for item in items if item not in scores]:
+            raise UserError(f"{file}: {metric}: {len(missing)} of {len(items)} items have no score, such as {missing[0]}")
+    columns = {metric: [scores[item] for item in items] for metric, scores in metrics.items()}
+    return RunScores(system=system, seed=seed, items=items, metrics=columns)

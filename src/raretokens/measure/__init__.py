@@ -1,0 +1,15 @@
+"""Measurement of any model: its embeddings, which are read from its files, and its predictions for a text.
+
+model          a model folder or a file; formats, word_vectors and inference_models read its files
+stored_matrix  rows of a matrix in a file, dequantised where they are integers; vocabularies names the rows
+embeddings     the embedding matrices of a folder: found by transformers_models on the meta device, or by name
+tokenizers     the tokenizer of a folder; texts encodes a text with it, or estimates frequencies where there is no text
+measurement    the metrics of each embedding; row_order arranges rows in the order that metrics expect
+predictions    perplexity, Uniq and continuations of causal models
+streaming      sums over embeddings that do not fit in memory
+comparison     differences between models, with bootstrap replicates of the geometry
+output         the page, Markdown, CSV, JSON and figures
+row_length     notes where I(W) depends on the length of rows
+notes          assumptions, and parts that were left out, with the reason; progress
+candidates     candidates for under-trained rows, with explanations
+"""

@@ -1,0 +1,101 @@
+"""The command measure."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raretokens.cli import argument, command, number
+from raretokens.errors import UserError
+
+if TYPE_CHECKING:
+    from raretokens.measure.model import Reader
+
+READING = {"window": False, "context": True, "block": False}  # option -> whether it may be 0
+
+
+def _shares(text: str) -> list[float]:
+    shares = [float(part) for part in text.split(",")]
+    if len(shares) != 3 or not (min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-6):  # NaN is neither
+        raise argparse.ArgumentTypeError(f"{text} is not allowed: should be three shares that add up to 1")
+    return shares
+
+
+ARGUMENTS = (
+    argument("models", nargs="+", metavar="MODEL", help="a folder of transformers, CTranslate2 or Marian (also zipped), "
+             "a .safetensors, .npy, .npz or word-vector file (also .gz)"),
+    argument("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
+             "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt"),
+    argument("--test", type=Path, help="text that causal models read; default: the counted text"),
+    argument("--tokens", type=number(int), help="tokens of it that are read at most; default: all"),
+    argument("--similarity", type=Path, action="append", default=[], metavar="FILE", help="word pairs and human scores, "
+             "separated by tabs: does the cosine rank them alike? may be repeated"),
+    argument("--out", type=Path, help="folder for index.html, measure.md, measure.csv, measure.json and figures"),
+    argument("--compare", action="store_true", help="print the differences of the other models to the first"),
+    argument("--sorted", action="store_true", help="take ids as ordered by frequency, so groups need no text"),
+    argument("--frequencies", metavar="LANGUAGE", help="without a text, estimate frequencies from the words of the library "
+             "wordfreq: en, or en+pt for two languages"),
+    argument("--vocabulary", type=Path, help="token of each row, for models without tokens: a line each, JSON or Parquet"),
+    argument("--groups", type=_shares, metavar="F,M,R", help="shares of the types that are frequent, medium and rare; "
+             "default: 0.3,0.5,0.2"),
+    argument("--start-token", choices=("first", "every"), help="put the start token into the first window and block of the "
+             "text alone, or into every one; default: first"),
+    *(argument(f"--{name}", type=number(int, may_be_0), help=f"tokens of a {name} when a text is read (docs/measure.md)")
+      for name, may_be_0 in READING.items()),
+)  # fmt: skip
+
+
+@command(*ARGUMENTS)
+def measure(arguments: argparse.Namespace) -> None:
+    """Measure the embeddings of models. Read each embedding from its file block by block. Run no code of a model folder, unpickle
+    nothing and download nothing. Note assumptions and omissions on standard error and on the page. Print a summary of each
+    embedding, and without --out all metrics."""
+    measure_with(arguments)
+
+
+def measure_with(arguments: argparse.Namespace, readers: "Sequence[Reader]" = ()) -> None:
+    """Measure models, also those that further readers know (see load_model)."""
+    from raretokens.measure import output
+    from raretokens.measure.comparison import compare
+    from raretokens.measure.measurement import Options, count_parts, measure_model
+    from raretokens.measure.model import distinct_names, load_model
+    from raretokens.measure.notes import progress
+    from raretokens.measure.texts import find_texts
+    from raretokens.measure.word_similarity import read_similarity_sets
+
+    texts = find_texts(arguments.text, arguments.test) if arguments.text else None
+    if arguments.test and not texts:
+        raise UserError("--test: needs --text as well, which the frequency groups are counted in")
+    if arguments.frequencies and (texts or arguments.sorted):
+        raise UserError("--frequencies: not allowed with --text or --sorted, which give the frequencies themselves")
+    if arguments.compare and len(arguments.models) < 2:
+        raise UserError("--compare: needs two models or more")
+    if arguments.out and arguments.out.exists() and not arguments.out.is_dir():
+        raise UserError(f"--out: {arguments.out} is a file; should be a folder")
+    reading = {name: given for name in READING if (given := getattr(arguments, name)) is not None}
+    reading |= {"start": arguments.start_token} if arguments.start_token else {}
+    of_text = [name for name in (*READING, "tokens", "start_token") if getattr(arguments, name) is not None]
+    if of_text and not texts:
+        raise UserError(f"--{of_text[0].replace('_', '-')}: needs --text as well, which the model reads")
+    sets = read_similarity_sets(arguments.similarity)
+    options = Options(
+        texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading, arguments.compare
+    )
+    measurements = []
+    for given, name in zip(arguments.models, distinct_names(arguments.models), strict=True):
+        model = load_model(given, arguments.vocabulary, readers)
+        model.name = name or model.name
+        with progress(model.name, count_parts(model, options)) as report:
+            found = measure_model(model, options, report)
+        for one in found:
+            print("\n".join(output.summary(one)), flush=True)
+        measurements += found
+    comparisons = compare(measurements) if arguments.compare else []
+    if arguments.out:
+        output.write(measurements, arguments.out, comparisons)
+        print(arguments.out / "index.html", file=sys.stderr)
+    if arguments.compare:
+        print("\n".join(output.difference_lines(comparisons)))
+    elif not arguments.out:
+        print("\n".join(output.metric_lines(measurements)))

@@ -1,0 +1,221 @@
+"""Tokenizers of model folders, without running code of the folder: by transformers or tokenizers, or else SentencePiece."""
+
+import re
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from raretokens.errors import UserError
+from raretokens.measure.embeddings import setting
+from raretokens.measure.formats import read_json
+from raretokens.measure.notes import first_line
+from raretokens.measure.transformers_models import LOCAL, import_transformers
+
+SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
+# Files of a tokenizer. A tokenizer of bytes or characters needs only its configuration.
+FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.spm", "tekken.json", "*.tiktoken", "bpe.codes",
+         "vocab-src.json", "vocab.bpe", "dict.txt", "tokenizer_config.json")  # fmt: skip
+
+
+class Tokenizer(ABC):
+    """A tokenizer that adds no special tokens around a text."""
+
+    def __init__(self, tokens: Mapping[int, str]) -> None:
+        self.tokens = tokens  # by id
+        self.size = max(tokens, default=-1) + 1  # greater than every id; not all smaller ids need to be in use
+
+    @abstractmethod
+    def encode(self, texts: list[str]) -> list[list[int]]: ...
+
+    @abstractmethod
+    def text(self, id: int) -> str:
+        """Return the text of a token, which is empty for ids without a token."""
+
+    @property
+    def unknown_id(self) -> int | None:
+        """Return the id that unknown text has, or None if the tokenizer names none."""
+        return None
+
+
+class FastTokenizer(Tokenizer):
+    """A tokenizer of the library tokenizers."""
+
+    def __init__(self, model: "tokenizers.Tokenizer") -> None:
+        ids = range(max(model.get_vocab().values(), default=-1) + 1)  # get_vocab() has only the last of duplicate tokens
+        super().__init__({id: token for id in ids if (token := model.id_to_token(id)) is not None})
+        self.model = model
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self.model.encode_batch_fast(texts, add_special_tokens=False)]
+
+    @property
+    def unknown_id(self) -> int | None:
+        token = getattr(self.model.model, "unk_token", None)
+        return None if token is None else self.model.token_to_id(token)
+
+    def text(self, id: int) -> str:
+        token, prefix = self.tokens.get(id, ""), getattr(self.model.model, "continuing_subword_prefix", None)
+        if prefix and token.startswith(prefix):  # WordPiece: the library would give the prefix as text
+            return token.removeprefix(prefix)
+        return self.model.decode([id], skip_special_tokens=False)
+
+
+def read_fast(folder: Path) -> FastTokenizer:
+    """Load tokenizer.json, with the tokens that other files of the folder add."""
+    model = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    known = model.get_vocab()
+    for token, id in sorted(added_tokens(folder).items(), key=lambda pair: pair[1]):
+        if token not in known and model.get_vocab_size() == id:  # the library numbers added tokens itself
+            model.add_special_tokens([tokenizers.AddedToken(token, normalized=False)])
+        if model.token_to_id(token) != id:
+            raise UserError(f"tokenizer.json does not give {token!r} the id {id} that other files of the folder do")
+    model.no_truncation()
+    model.no_padding()
+    return FastTokenizer(model)
+
+
+class TransformersTokenizer(Tokenizer):
+    """The tokenizer that transformers loads from a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        transformers = import_transformers()
+        with warnings.catch_warnings(action="ignore"):
+            self.model = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
+        super().__init__({id: token for token, id in self.model.get_vocab().items()})
+        if len(self.tokens) <= len({*self.model.all_special_ids}):
+            raise UserError(f"{type(self.model).__name__} of transformers finds no tokens in it")
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        settings = dict.fromkeys(("add_special_tokens", "return_attention_mask", "return_token_type_ids", "verbose"), False)
+        return self.model(texts, **settings)["input_ids"]
+
+    def text(self, id: int) -> str:
+        return self.model.decode([id], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """A SentencePiece model whose tokens may have other ids, as in Marian and the pipeline. Tokens without an id are unknown.
+
+    Args:
+        path: the SentencePiece model.
+        ids: id of each token. None: the ids of the model.
+        added: ids of further tokens, which are found in a text before it is encoded.
+    """
+
+    def __init__(self, path: Path, ids: Mapping[str, int] | None = None, added: Mapping[str, int] | None = None) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        self.model = SentencePieceProcessor(model_file=str(path))
+        self.ids = dict(ids or {self.model.id_to_piece(id): id for id in range(self.model.get_piece_size())})
+        self.added = {token: id for token, id in (added or {}).items() if token not in self.ids}
+        super().__init__({id: token for token, id in {**self.ids, **self.added}.items()})
+        self.unknown = self.ids.get("<unk>", 0)
+        longest_first = sorted(self.added, key=len, reverse=True)
+        self.pattern = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if self.added else None
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        if self.pattern is None:
+            return [self._ids(row) for row in self.model.encode(texts, out_type=str)]
+        return [[id for part in self.pattern.split(text) if part for id in self._encode_part(part)] for text in texts]
+
+    def _encode_part(self, part: str) -> list[int]:
+        return [self.added[part]] if part in self.added else self._ids(self.model.encode(part, out_type=str))
+
+    def _ids(self, tokens: list[str]) -> list[int]:
+        return [self.ids.get(token, self.unknown) for token in tokens]
+
+    def text(self, id: int) -> str:
+        token = self.tokens.get(id, "")
+        return token if token in self.added else self.model.decode_pieces([token])
+
+
+def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) -> Tokenizer | None:
+    """Return the tokenizer of a model folder, or None if it has no tokenizer file. Note assumptions.
+
+    Raises:
+        UserError: if the folder has a tokenizer that cannot be read.
+    """
+    files = {path.name for pattern in FILES for path in folder.glob(pattern) if path.is_file()}
+    if not files:
+        return None
+    if "tokenizer.json" in files:
+        return _read(read_fast, folder)
+    if config.get("raretokens") and (folder / "source.spm").is_file():  # an exported run
+        return _read(SentencePieceTokenizer, folder / "source.spm", read_json(folder / "vocab.json"))
+    try:
+        return TransformersTokenizer(folder)
+    except ModuleNotFoundError as error:
+        reason = f"{error.name} is not installed"
+    except Exception as error:  # a tokenizer's own code may raise any exception
+        reason = f"transformers cannot read it: {first_line(error)}"
+    if "tokenizer.model" in files:
+        notes.append(f"tokenizer: tokenizer.model is read by SentencePiece, since {reason}")
+        return _read(SentencePieceTokenizer, folder / "tokenizer.model", None, added_tokens(folder))
+    if files == {"tokenizer_config.json"}:
+        return None
+    raise UserError(f"the tokenizer cannot be read: {reason}")
+
+
+def load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> Tokenizer | None:
+    """Return the tokenizer beside weights of CTranslate2 or Marian, or None if there is none.
+
+    If a vocabulary file gives the name of each row, the tokens of a SentencePiece model have the ids of these rows.
+
+    Raises:
+        UserError: if the tokenizer cannot be read, or several files could be the tokenizer.
+    """
+    if (folder / "tokenizer.json").is_file():
+        return _read(read_fast, folder)
+    models = sorted(path for pattern in ("*.spm", "*.model") for path in folder.glob(pattern))
+    if len(models) > 1:
+        raise UserError(f"which of {', '.join(path.name for path in models)} is that of the rows?")
+    ids = None if names is None else {name: row for row, name in enumerate(names)}
+    return _read(SentencePieceTokenizer, models[0], ids) if models else None
+
+
+def _read(reader: Callable[..., Tokenizer], *arguments: Any) -> Tokenizer:
+    try:
+        return reader(*arguments)
+    except ImportError as error:
+        raise UserError(f"the tokenizer needs {error.name}: pip install {error.name}") from None
+    except Exception as error:  # exceptions of the library for files that it cannot read
+        raise UserError(f"the tokenizer cannot be read: {first_line(error)}") from None
+
+
+def added_tokens(folder: Path) -> dict[str, int]:
+    """Return the ids of the tokens in added_tokens.json and tokenizer_config.json."""
+    found: dict[str, int] = {}
+    settings, given = (dict(_entries(read_json(folder / name))) for name in ("tokenizer_config.json", "added_tokens.json"))
+    for id, token in _entries(settings.get("added_tokens_decoder")):
+        if isinstance(token, dict) and isinstance(token.get("content"), str) and id.isdigit():
+            found[token["content"]] = int(id)
+    return found | {token: id for token, id in given.items() if isinstance(id, int)}
+
+
+def _entries(value: Any) -> Any:
+    return value.items() if isinstance(value, dict) else ()
+
+
+def special_ids(
+    config: Mapping[str, Any], settings: Mapping[str, Any], tokens: Mapping[int, str]
+) -> dict[str, int | None]:
+    """Return the ids of the special tokens. A shared id belongs to the first of eos, bos, unk and pad.
+
+    The arguments are the contents of config.json and tokenizer_config.json, and the tokens by id.
+    """
+    ids = {token: id for id, token in tokens.items()}
+    found: dict[str, int | None] = dict.fromkeys(SPECIAL_NAMES)
+    for name in ("eos", "bos", "unk", "pad"):
+        id = setting(config, f"{name}_token_id")
+        id = id[0] if isinstance(id, list) and id else id
+        if id is None:
+            token = settings.get(f"{name}_token")
+            token = token.get("content") if isinstance(token, dict) else token
+            id = ids.get(token) if isinstance(token, str) else None
+        if isinstance(id, int) and id >= 0 and id not in found.values():
+            found[name] = id
+    return found

@@ -1,0 +1,6 @@
+"""Entry point of `python -m reproduction COMMAND`, in the folder of a scale of a clone."""
+
+from reproduction.commands.table import REPRODUCTION
+
+if __name__ == "__main__":
+    REPRODUCTION.run()

@@ -1,0 +1,196 @@
+"""Export of a trained run as a transformers folder with tokenizer and model card, or as a CTranslate2 folder.
+
+A subword token that never occurs in the tokenized training text is <unk> to the model. Marian's tokenizer has the same rule,
+because it combines a SentencePiece model with a vocabulary of its own ids. Hence it also serves language models with
+SentencePiece tokens.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors.torch import save_file
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+from torch import nn
+
+from raretokens.errors import UserError
+from raretokens.files import atomic_write, write_text
+from raretokens.metrics.score_files import flatten, signature_of
+from raretokens.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.yaml_files import parsed_yaml, read_yaml
+from reproduction.commands.export_architectures import ARCHITECTURES, common_config
+from reproduction.commands.trained_run import TrainedRun
+from reproduction.corpora.tokenization.subword_models import BPE, GPT2, SentencePiece
+from reproduction.paths import PARAMETERS, job
+from reproduction.tasks.evaluation.ctranslate2_models import export as export_translator
+from reproduction.tasks.evaluation.ctranslate2_models import export_language_model
+from reproduction.training.models.decoder import Decoder
+from reproduction.training.models.registry import build, load_weights
+
+MIN_POSITIONS = 1024  # positions that are written; sinusoids have no last position
+SPECIAL_TOKENS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
+LICENCE = "apache-2.0"  # licence of this software, which wrote the weights
+# `tokenise` of tokenization/words.py -> splitter of transformers, and its description on the model card.
+WORD_SPLITS = {
+    True: (pre_tokenizers.Whitespace(), "words at blanks and punctuation marks"),
+    False: (pre_tokenizers.WhitespaceSplit(), "words at blanks"),
+    "letters": (pre_tokenizers.Split(Regex(r"\p{L}+"), "removed", invert=True), "runs of letters, in lower case"),
+}
+
+
+def export_run(run: TrainedRun, folder: Path, to: str = "transformers") -> None:
+    """Export a run to an empty or new folder, in the format `to`: transformers or ctranslate2.
+
+    Raises:
+        UserError: if the folder is not empty, or the format has no such architecture.
+    """
+    name = run.run["architecture"]
+    if name not in ARCHITECTURES:
+        raise UserError(f"{run.name}: {name}: {to} has no such model; allowed: {', '.join(ARCHITECTURES)}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: not empty; name a new or empty folder")
+    vocabulary = Vocabulary.read(run.tokens / VOCABULARY)
+    positions = max(MIN_POSITIONS, run.training["block"])
+    model = build(name, run.run["shape"], len(vocabulary), positions)
+    load_weights(model, run.model)
+    folder.mkdir(parents=True, exist_ok=True)
+    if to == "transformers":
+        _write_transformers(run, model, vocabulary, positions, folder)
+    elif isinstance(model, Decoder):
+        export_language_model(model, run.run["shape"]["activation"], folder, vocabulary.tokens)
+    else:
+        export_translator(model, vocabulary.tokens, run.run["shape"]["activation"], folder)
+
+
+def _write_transformers(
+    run: TrainedRun, model: nn.Module, vocabulary: Vocabulary, positions: int, folder: Path
+) -> None:
+    architecture = ARCHITECTURES[run.run["architecture"]]
+    config = {
+        "architectures": [architecture.model_class],
+        "model_type": architecture.model_type,
+        "dtype": "float32",
+        **common_config(len(vocabulary), positions),
+        **architecture.config(run.run["shape"]),
+        "raretokens": _measurement_facts(run),
+    }
+    _write_json(folder / "config.json", config)
+    _write_json(folder / "generation_config.json", architecture.generation | _beam_search(run))
+    with atomic_write(folder / "model.safetensors") as part:
+        tensors = {name: tensor.detach().contiguous().clone() for name, tensor in architecture.weights(model, positions)}
+        save_file(tensors, part, metadata={"format": "pt"})
+        part.chmod(0o644)
+    tokenizer = _write_tokenizer(run, vocabulary, positions, folder)
+    write_text(folder / "README.md", "\n".join(_card(run, architecture.model_class, tokenizer)) + "\n")
+
+
+def _beam_search(run: TrainedRun) -> dict[str, Any]:
+    """Return the settings of the run's own beam search, or an empty dictionary if the run does not translate."""
+    if run.task != "nmt" or not (run.scale / job("translate", run.name)).is_file():
+        return {}
+    declared = run.job("translate")
+    decoding = declared["decoding"]
+    settings = {"num_beams": decoding["beam"], "early_stopping": True, "max_new_tokens": declared["longest"]}
+    is_fairseq = decoding["length_penalty_form"] == "fairseq"
+    return settings | ({"length_penalty": decoding["length_penalty"]} if is_fairseq else {})
+
+
+def _measurement_facts(run: TrainedRun) -> dict[str, Any]:
+    """Return what `measure` reads from the config: the layout of a text, and the frequency groups."""
+    facts = {"task": run.task, "run": run.name, "lines_end_in_eos": True, "groups": run.groups}
+    return facts | ({"evaluation": run.job("predict-lm")["evaluation"]} if run.task == "lm" else {})
+
+
+def _write_json(path: Path, tree: dict[str, Any]) -> None:
+    write_text(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
+
+
+# The tokenizer. Each function returns a sentence for the model card.
+
+
+def _write_tokenizer(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
+    if any((run.tokens / kind.FILE).exists() for kind in (GPT2, BPE)):
+        return _copy_merges(run.tokens, folder)
+    ids = {token: id for id, token in enumerate(vocabulary.tokens[: vocabulary.types])}
+    settings = {"model_max_length": positions, **SPECIAL_TOKENS}
+    if (run.tokens / SentencePiece.FILE).exists():
+        return _write_sentence_piece(run.tokens / SentencePiece.FILE, ids, settings, folder)
+    return _write_words(run.job("encode", run.run["tokens"])["vocabulary"]["tokenise"], ids, settings, folder)
+
+
+def _write_sentence_piece(model: Path, ids: dict[str, int], settings: dict[str, Any], folder: Path) -> str:
+    for side in ("source.spm", "target.spm"):
+        shutil.copyfile(model, folder / side)
+    _write_json(folder / "vocab.json", ids)
+    settings |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": False, "source_lang": None, "target_lang": None}
+    _write_json(folder / "tokenizer_config.json", settings)
+    return "Text is cut by SentencePiece (`MarianTokenizer`), and `</s>` ends each line."
+
+
+def _write_words(tokenise: bool | str, ids: dict[str, int], settings: dict[str, Any], folder: Path) -> str:
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=SPECIALS[UNK]))
+    tokenizer.pre_tokenizer, description = WORD_SPLITS[tokenise]
+    if tokenise == "letters":
+        tokenizer.normalizer = normalizers.Lowercase()
+    end = SPECIALS[EOS]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, EOS)]
+    )
+    tokenizer.add_special_tokens([token for token in SPECIALS if token in ids])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _write_json(folder / "tokenizer_config.json", settings | {"tokenizer_class": "PreTrainedTokenizerFast"})
+    return f"Text is cut into {description}, and `</s>` ends each line."
+
+
+def _copy_merges(tokens: Path, folder: Path) -> str:
+    """Copy the tokenizer files of the pipeline. No transformers tokenizer gives <unk> for a token that later merges need."""
+    for name in (VOCABULARY, GPT2.FILE, BPE.FILE):
+        if (tokens / name).exists():
+            shutil.copyfile(tokens / name, folder / name)
+    return (
+        "The tokenizer is not in the form of transformers: its merges pass through tokens that have no row in the embedding. "
+        f"`reproduction.corpora.tokenization.tokenizer.Tokenizer` reads its files in this folder; `{VOCABULARY}` names "
+        "the row of each token."
+    )
+
+
+# The model card.
+
+
+def _card(run: TrainedRun, model_class: str, tokenizer: str) -> Iterator[str]:
+    """Yield the lines of the model card (Markdown), with the header that model hubs read."""
+    score, objective = run.score(), run.run["objective"]
+    header = {"license": LICENCE, "library_name": "transformers", "tags": ["raretokens", objective]}
+    yield f"---\n{yaml.safe_dump(header, sort_keys=False)}---"
+    yield f"# {run.name}\n"
+    kind = "translation model" if run.task == "nmt" else "language model"
+    yield f"A {kind} ({model_class}) trained with the objective `{objective}` by raretokens. {tokenizer}"
+    yield "It was trained to compare objectives, and is not suited to any other use.\n"
+    yield "## Data\n"
+    yield f"Task `{run.task}`, tokens `{run.run['tokens']}`."
+    yield from _licences(run)
+    yield "\n## Training\n"
+    yield from (f"* {name.replace('_', ' ')}: {value}" for name, value in score["parameters"])
+    yield f"* seed: {run.run['seed']}"
+    yield from (f"* {name.replace('_', ' ')} (of the objective): {value}" for name, value in score["options"])
+    yield "\n## Scores\n\n| metric | value | how it was measured |\n|---|---|---|"
+    signatures = dict(map(tuple, score["signatures"]))
+    for path, value in flatten(score["metrics"]):
+        if isinstance(value, int | float):
+            yield f"| {path} | {value:g} | {signature_of(path, signatures).replace('|', ', ')} |"
+    yield f"\n## Licence\n\nThe weights: {LICENCE}, as the software that made them. The text has its own, above."
+
+
+def _licences(run: TrainedRun) -> Iterator[str]:
+    """Yield the licences of the archives that the corpus comes from. They are not recorded for a user's own text."""
+    parameters = read_yaml(run.scale / PARAMETERS)
+    corpus = run.job("prepare", parameters["tokens"][run.run["tokens"]]["corpus"])["corpus"]
+    for entry in sorted(resources.files("reproduction.corpora").joinpath("table").iterdir(), key=lambda one: one.name):
+        source = entry.name.removesuffix(".yaml")
+        if source.startswith(corpus) or corpus.startswith(source):
+            declared = parsed_yaml(entry.read_bytes(), entry.name)
+            yield f"* {source}: {declared['licence']}. {declared.get('note', '')}".rstrip()

@@ -1,0 +1,35 @@
+"""The commands of `python -m reproduction`."""
+
+from raretokens.cli import Program
+
+PLAN, ALPHA, SCALE, RUN = (
+    f"reproduction.commands.{name}" for name in ("plan_commands", "alpha_command", "scale_commands", "run_commands")
+)
+REPRODUCTION = Program(
+    "python -m reproduction",
+    "Plan, run, check and export the runs of a clone, in the folder of a scale.",
+    {
+        "to plan and to run": {
+            "plan": (f"{PLAN}:show_plan", "Estimate parameters, tokens, FLOPs, hours, memory and disk of every run"),
+            "check": (f"{PLAN}:try_runs", "Try a few training steps and an evaluation of each run at full size"),
+            "alpha": (f"{ALPHA}:show_alpha", "Print the types and target tokens that each alpha of AGG makes rare"),
+            "stages": (f"{SCALE}:show_stages", "Print the stages of dvc.yaml, a line for all runs of each"),
+            "runs": (f"{SCALE}:show_runs", "Print the DVC targets of each run, a line for each run"),
+            "cluster": (f"{SCALE}:submit", "Submit the scale to Slurm: what runs share, an array of runs, reports"),
+        },
+        "for the reports": {
+            "table": (f"{SCALE}:show_table", "Write one report table and print it"),
+            "needs": (f"{SCALE}:show_needs", "Print the DVC targets that a table needs"),
+            "diff": (f"{SCALE}:show_diff", "Compare the reports with a git revision; exit 1 if a cell moved too far"),
+            "verify": (f"{SCALE}:show_verification", "Check that code and parameters made the reports; exit 1 if not"),
+            "adopt": (f"{SCALE}:adopt_code", "Accept changed code that is shown to do the same; exit 1 if not"),
+            "trained": (f"{SCALE}:write_trained", "Write hours, machine and weights of each run to trained.csv"),
+            "readme": (f"{SCALE}:refresh", "Update the pages of docs from the reports; --check: exit 1 if one is old"),
+        },
+        "for trained runs": {
+            "measure": (f"{RUN}:measure", "Measure runs, or any models: raretokens measure for a clone"),
+            "export": (f"{RUN}:export", "Export a trained run to transformers or CTranslate2"),
+        },
+    },
+    lambda library: "pip install '.[pipeline]' in the clone",
+)

@@ -1,0 +1,166 @@
+"""Verdicts on the conclusions of the papers: settings, preconditions, q within a paper and kind of metric, and counts."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
+from operator import ge, gt, le, lt
+
+from raretokens.claims.comparison import Comparison
+from raretokens.claims.verdict import DECIDED, Extent, Outcome, Verdict, verdict_on, with_q
+from reproduction.papers.claim import Claim, Precondition, Side
+from reproduction.papers.declarations import Declarations
+from reproduction.papers.nearest_setting import nearest
+from reproduction.papers.reported import reported_effect, reported_numbers
+from reproduction.papers.scores import TaskScores
+
+HIGHEST_Q = 0.05  # of a main claim that is decided
+STRENGTHS = (Outcome.CONTRADICTED, Outcome.INCONCLUSIVE, Outcome.REPRODUCED, Outcome.NOT_TESTABLE, Outcome.NOT_RUN)
+
+
+def judge_all(declared: Declarations, scores: dict[str, TaskScores]) -> list[Verdict[Claim]]:
+    """Return the verdicts on all claims. A main claim is decided only if its q is at most HIGHEST_Q."""
+
+    def family(claim: Claim) -> str:
+        return "" if claim.hardly_fails else f"{claim.paper} {declared.metric(claim.left.metric).kind}"
+
+    found = [judge_alone(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
+    return with_counts([_in_its_setting(_of_many(one), declared) for one in with_q(found, family)], declared)
+
+
+def _of_many(verdict: Verdict[Claim]) -> Verdict[Claim]:
+    """Return a main claim as inconclusive if it is decided by its own interval, but not among the claims of its family."""
+    if not verdict.claim.main or verdict.outcome not in DECIDED or verdict.q is None or verdict.q <= HIGHEST_Q:
+        return verdict
+    reason = f"q is {verdict.q:.2g} in the family {verdict.family}, and a main claim needs {HIGHEST_Q}"
+    return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+
+
+def with_counts(verdicts: list[Verdict[Claim]], declared: Declarations) -> list[Verdict[Claim]]:
+    """Return the verdicts with the claim that is counted for each. A conclusion that two papers share has that of the first."""
+    shown = conclusions(verdicts, declared)
+    weakest = {one.claim.effect_key: one.name for one in counted(shown)}
+    counts = {one.claim.comparison_key: weakest.get(one.claim.effect_key, "") for one in shown if not one.claim.hardly_fails}
+    found = []
+    for one in verdicts:
+        is_open = _is_conclusion(one.claim, declared) and not one.claim.hardly_fails
+        found.append(replace(one, counted_with=counts.get(one.claim.comparison_key, "") if is_open else ""))
+    return found
+
+
+def counted(shown: Iterable[Verdict[Claim]]) -> list[Verdict[Claim]]:
+    """Return the conclusions that are counted: the weakest verdict on each effect, without claims that can hardly fail.
+
+    Conclusions that were not tested count only where no conclusion on the effect was.
+    """
+    effects: dict[Hashable, list[Verdict[Claim]]] = {}
+    for one in shown:
+        if not one.claim.hardly_fails:
+            effects.setdefault(one.claim.effect_key, []).append(one)
+    return [min(own, key=lambda one: (STRENGTHS.index(one.outcome), one.extent == Extent.SIZE)) for own in effects.values()]
+
+
+def conclusions(verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
+    """Return the verdicts on the conclusions of the counted papers, each once if two papers share it."""
+    once: dict[str, Verdict] = {}
+    for verdict in verdicts:
+        if _is_conclusion(verdict.claim, declared):
+            once.setdefault(verdict.claim.comparison_key, verdict)
+    return list(once.values())
+
+
+def _is_conclusion(claim: Claim, declared: Declarations) -> bool:
+    return not claim.is_ours and claim.paper in declared.counted_papers
+
+
+def conclusions_of(paper: str, verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
+    """Return the verdicts on the conclusions of a paper. Those of a later paper are in no count of all papers."""
+    if paper in declared.counted_papers:
+        return [one for one in conclusions(verdicts, declared) if one.claim.paper == paper]
+    return [one for one in verdicts if one.claim.paper == paper and not one.claim.is_ours]
+
+
+def judge(name: str, claim: Claim, scores: TaskScores, declared: Declarations) -> Verdict[Claim]:
+    """Return the verdict on a claim of a paper by its own p, in the nearest setting that has its runs."""
+    return _in_its_setting(judge_alone(name, claim, scores, declared), declared)
+
+
+def judge_alone(name: str, claim: Claim, scores: TaskScores, declared: Declarations) -> Verdict[Claim]:
+    """Return the verdict of `judge`, where a claim may be inconclusive in any setting."""
+    setting, own = nearest(declared.settings, scores, claim)
+    return replace(judge_in(own, name, claim, declared), setting=setting)
+
+
+def comparison_of(claim: Claim, scores: TaskScores, declared: Declarations) -> Comparison:
+    """Return the comparison of a claim in the nearest setting that has its runs."""
+    return Comparison.of_claim(claim, nearest(declared.settings, scores, claim)[1])
+
+
+def judge_in(scores: TaskScores, name: str, claim: Claim, declared: Declarations) -> Verdict[Claim]:
+    """Return the verdict on a claim in the setting of the scores."""
+    comparison = Comparison.of_claim(claim, scores)
+    obstacle = claim.by_construction or unmet([declared.preconditions[need] for need in claim.needs], comparison)
+    numbers = reported_numbers(claim, declared)
+    found = verdict_on(name, claim, comparison, reported_effect(claim, declared), obstacle)
+    return replace(found, reported_left=numbers["left"], reported_right=numbers.get("right"))
+
+
+def _in_its_setting(verdict: Verdict[Claim], declared: Declarations) -> Verdict[Claim]:
+    """Return an inconclusive verdict as not testable if its setting is not like the paper's.
+
+    It keeps p and q. Otherwise a family would lose the claims that are not decided, and q of the others would be too small.
+    """
+    why = declared.settings[verdict.setting].reason if verdict.setting else ""
+    if verdict.outcome != Outcome.INCONCLUSIVE or not why:
+        return verdict
+    return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=why, unit_length=None)
+
+
+def unmet(preconditions: Iterable[Precondition], comparison: Comparison) -> str | None:
+    """Return why the claim is not testable on the comparison's runs, or None. A missing number is a reason, too."""
+    reasons = [reason for precondition in preconditions for reason in _reasons(precondition, comparison)]
+    return "; ".join(dict.fromkeys(reasons)) or None
+
+
+class _NoNumber(Exception):
+    """A number of a precondition is missing. The message says which."""
+
+
+def _reasons(precondition: Precondition, comparison: Comparison) -> Iterator[str]:
+    """Yield a reason for each run that fails the precondition or lacks a number. `both` means the sides that are trained."""
+    own, sides = precondition.of, comparison.sides.items()
+    of_sides = [side.runs for name, side in sides if own == name or own == "both" and not side.data]
+    for names in of_sides if own else [precondition.run]:
+        try:
+            if not _is_met(precondition, names, comparison.scores):
+                yield precondition.reason
+        except _NoNumber as missing:
+            yield str(missing)
+
+
+def _is_met(precondition: Precondition, names: list[str], scores: TaskScores) -> bool:
+    number = _number_of(names, precondition.metric, scores)
+    above, below = (
+        None if reference is None else _number_of(reference.run, reference.metric, scores)
+        for reference in (precondition.above, precondition.below)
+    )
+    bounds = ((ge, precondition.least), (le, precondition.most), (gt, above), (lt, below))
+    return all(bound is None or is_on_side(number, bound) for is_on_side, bound in bounds)
+
+
+def _number_of(names: list[str], metric: str, scores: TaskScores) -> float:
+    """Return the mean of a metric, or the option for `options.<name>`, of the first of the names that is known.
+
+    Raises:
+        _NoNumber: if no name is known, or if the run lacks the metric.
+    """
+    run = scores.choose(names) or scores.choose(names, data=True)
+    if run is None:
+        raise _NoNumber(f"no run named {' or '.join(scores.own_names(names))} has {metric}")
+    if metric.startswith("options."):
+        number = scores.fact(run, metric)
+    else:  # `run` is a name in the setting already
+        side = Side(runs=[run], metric=metric, data=run not in scores.lines)
+        value = scores.in_setting(None).of(side)
+        number = value.mean if value else None
+    if number is None:
+        raise _NoNumber(f"{run} has no {metric}")
+    return number

@@ -1,0 +1,102 @@
+"""Settings in data/scratch/machine.yaml, which affect speed but not results, and the launch of several processes."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from raretokens.errors import UserError
+from raretokens.schema import Strict
+from raretokens.yaml_files import checked, read_yaml
+from reproduction.paths import MACHINE
+from reproduction.training.models.registry import compiles
+from reproduction.training.recipe import Execution
+
+LAUNCHED = "RARETOKENS_LAUNCHED"
+LAUNCHER = "torchrun --standalone --nproc-per-node 8"
+# Training steps from which on `compile: auto` compiles. On an H200 a small translation model compiled for 34 s until its first
+# step. By the plan, compilation would save at most 96 s of a run of the small scale with up to 8,000 steps, and 14 hours of
+# a run of translation at the paper scale.
+LONG = 10_000
+MICRO_BATCH = {"cpu": 2048, "cuda": 65536}  # default, in tokens
+
+
+def device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class Cluster(Strict):
+    """Slurm resources of each run for stages/cluster. Unset memory and hours are taken from the plan."""
+
+    partition: str = ""  # empty: Slurm's default
+    gpus: NonNegativeInt = 0  # per node
+    gpu: str | None = None  # card of cards.yaml for the planned hours; None: the GPU that torch detects, else an H200
+    nodes: PositiveInt = 1  # with several nodes, `launch` must distribute the run over them
+    cpus: PositiveInt | None = None  # per node
+    memory: PositiveFloat | None = None  # GB per node
+    hours: PositiveFloat | None = None
+    at_once: PositiveInt | None = None  # maximum number of parallel runs
+    retries: NonNegativeInt = 3  # retries of a failed job, before the jobs that depend on it are cancelled
+    options: list[str] = []  # additional options of sbatch, such as --account=mine
+    setup: str = ""  # shell commands to run first, such as: module load cuda
+
+
+class Machine(Strict):
+    """Schema of machine.yaml. Some defaults depend on the device."""
+
+    launch: str = ""  # command that starts several processes, such as: torchrun --standalone --nproc-per-node 8
+    # Most tokens of one forward and backward pass.
+    micro_batch: PositiveInt = Field(default_factory=lambda: MICRO_BATCH[device()])
+    # Source tokens of one decoding batch.
+    decoding_batch: PositiveInt = Field(default_factory=lambda: 16384 if device() == "cuda" else 1024)
+    # Data-loader processes that prepare batches in advance; 0: the training process prepares them.
+    workers: NonNegativeInt = Field(default_factory=lambda: 2 if device() == "cuda" else 0)
+    # Use torch.compile for the model; auto: on a GPU, if the architecture is declared to compile and the run is long.
+    compile: bool | Literal["auto"] = "auto"
+    save_seconds: PositiveFloat = 120.0  # seconds between two saves of the resumable state
+    save_updates: NonNegativeInt = 0  # if positive, training steps between two saves, instead of save_seconds
+    report_seconds: NonNegativeFloat = 5.0  # minimum seconds between two progress lines
+    cluster: Cluster = Cluster()
+    trackers: list[Literal["tensorboard", "dvclive"]] = []  # also send the training log to these
+
+    def execution(self, steps: int) -> Execution:
+        """Return the settings of a training of so many steps."""
+        compile = "auto" if self.compile == "auto" and steps >= LONG else self.compile is True
+        return Execution(self.micro_batch, self.workers, compile, self.save_seconds, self.save_updates)
+
+    def compiles(self, architecture: str, steps: int) -> bool:
+        """Return whether the model of such a training is compiled on a GPU."""
+        return compiles(architecture) if self.execution(steps).compile == "auto" else self.compile is True
+
+
+def read(path: Path = MACHINE) -> Machine:
+    """Read machine.yaml. Keys that are not set get their defaults, and so do all keys if the file does not exist."""
+    return checked(Machine, read_yaml(path) or {}, path) if path.exists() else Machine()
+
+
+def launch(command: str) -> None:
+    """Replace this process by the launch command followed by the stage. In the processes that it starts, return at once.
+
+    Args:
+        command: must set RANK, WORLD_SIZE and so on, as torchrun does. Its program is searched first in the folder of this
+            Python. Environment variables such as $SLURMD_NODENAME are expanded. An empty command does nothing.
+
+    Raises:
+        UserError: the command cannot be started, or it did not set RANK.
+    """
+    if not command or "RANK" in os.environ:
+        return
+    if LAUNCHED in os.environ:
+        raise UserError(f"{MACHINE}: launch: {command!r} started a process without a rank; allowed: such as {LAUNCHER}")
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", "")))
+    words = [*map(os.path.expandvars, shlex.split(command)), *sys.argv]
+    sys.stdout.flush()
+    try:
+        os.execvpe(words[0], words, {**os.environ, "PATH": path, LAUNCHED: "1"})
+    except OSError as error:
+        reason = f"{words[0]} cannot be started ({error.strerror})"
+        raise UserError(f"{MACHINE}: launch: {command!r}: {reason}; allowed: such as {LAUNCHER}") from None

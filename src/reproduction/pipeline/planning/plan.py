@@ -1,0 +1,172 @@
+"""Needs of a run by formulas: FLOPs, hours, memory and disk.
+
+FLOPs are 6 per parameter of a matrix product and token (Kaplan et al., 2020; Hoffmann et al., 2022), and those of attention
+(Chowdhery et al., 2022, appendix B). Hours are FLOPs at a share of a GPU's peak, but at least the time in which the host starts
+the kernels. Memory adds up weights, gradients, Adam's moments, activations, a chunk of logits and copies of the embedding matrix.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from raretokens.loss import gated_cross_entropy
+from reproduction.pipeline.machine import settings
+from reproduction.pipeline.machine.cards import Card
+from reproduction.run_sheet import Run
+from reproduction.tasks import describe
+from reproduction.training.batches import least_tokens
+from reproduction.training.example_batches import bucket_tokens
+from reproduction.training.models.registry import build, flops_per_token
+from reproduction.training.recipe import Training, TrainJob
+
+FLOAT, SNAPSHOT_FLOAT = 4, 2  # bytes of a number in training, and in a snapshot of the embedding matrix
+UTILISATION = 0.4  # share of the peak that training reaches; GPT-2 medium on an H200 reached 0.31 to 0.42
+# Seconds in which the host starts a training step, and the kernels of each parameter tensor in a forward and backward pass.
+# Measured on an H200, skip-gram gives the first, and the base translation model the second.
+STEP, TENSOR = 2e-3, 0.3e-3
+CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions per chunk of the loss
+FEW, MORE, SHORT = 2, 4, 16  # sequences of two measured forward passes, and their positions
+HALF = 0.5  # activations in bfloat16 compared with float32; some operations stay in float32
+SLACK = {"cpu": 1.25, "cuda": 1.0}  # factor for the fragmentation of the heap
+PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # bytes of libraries, or of the CUDA context and the cuBLAS workspace
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    parameters: int
+    tensors: int  # parameter tensors
+    width: int  # embedding dimension
+    fixed: float  # bytes of activations in float32, independent of the number of positions
+    activations: float  # bytes of activations in float32 per position; NaN if the forward pass reads the values of its tensors
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Needs of a run; memory and disk are in bytes. With several processes, memory is that of one of them."""
+
+    job: TrainJob
+    vocabulary: int  # rows of the embedding matrix
+    model: ModelSize
+    device: str  # cpu or cuda
+    processes: int
+    micro_batch: int  # positions of one forward and backward pass, padding included
+    passes: int  # forward and backward passes of a process in a training step
+
+    @property
+    def name(self) -> str:
+        return f"{self.run.task}/{self.run.name}"
+
+    @property
+    def run(self) -> Run:
+        return self.job.run
+
+    @property
+    def training(self) -> Training:
+        return self.job.training
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens of the whole training. In translation this is an upper bound, which includes padding."""
+        return self.training.steps * self.training.tokens_per_step
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of the whole training, including attention."""
+        positions = min(self.training.block, describe(self.run.task).positions or self.training.block)
+        return self.tokens * flops_per_token(self.run.architecture, self.run.shape, self.vocabulary, positions)
+
+    def hours(self, card: Card, utilisation: float = UTILISATION) -> float:
+        """Return the training hours at a share of the peak of the run's precision, on one card per process."""
+        computing = self.flops / self.training.steps / (self.processes * card.peak(self.training.precision) * utilisation)
+        return self.training.steps * max(computing, STEP + TENSOR * self.passes * self.model.tensors) / 3600
+
+    @property
+    def memory(self) -> float:
+        """Peak bytes on the training device; NaN if the activations are unknown."""
+        is_half, weights = self.training.precision == "bfloat16", FLOAT * self.model.parameters
+        embedding = FLOAT * self.vocabulary * self.model.width  # counts twice: gradients of the softmax and of the look-up
+        activations = (HALF if is_half else 1) * (self.model.fixed + self.model.activations * self.micro_batch)
+        classes = 0 if describe(self.run.task).kind in ("documents", "images") else self.vocabulary
+        logits = 2 * (HALF if is_half else 1) * FLOAT * min(CHUNK[self.device], self.micro_batch) * classes
+        moments = 2 if "adam" in self.training.rule.name else 1  # others keep at most a mean of the weights
+        states = 2 + moments + is_half * HALF + (self.processes > 1)  # weights, gradients; weights in bfloat16; exchange
+        return PROGRAM[self.device] + SLACK[self.device] * (states * weights + activations + logits + 2 * embedding)
+
+    @property
+    def host_memory(self) -> float:
+        """Peak bytes of host memory, with the copy of weights and moments that is saved while training continues."""
+        saving = 3.0 * FLOAT * self.model.parameters
+        if self.device == "cpu":
+            return self.memory + saving
+        return 2.0e9 + FLOAT * self.model.parameters + self.snapshots + saving
+
+    @property
+    def snapshots(self) -> float:
+        """Bytes of the embedding snapshots: the first, one every snapshot_every steps, and the last."""
+        copies = 1 + -(-self.training.steps // self.training.snapshot_every)
+        return float(copies * self.vocabulary * self.model.width * SNAPSHOT_FLOAT)
+
+    @property
+    def disk(self) -> float:
+        """Bytes of the run's outputs in data/runs: weights and embedding snapshots."""
+        return self.snapshots + FLOAT * self.model.parameters
+
+    @property
+    def disk_while_training(self) -> float:
+        """Bytes in data/scratch: snapshots, a new and two earlier states with two moments, and their kept checkpoints."""
+        kept = 1 if self.training.keep == "best" else self.training.keep
+        return self.disk + (3 * 3 + 3 * kept) * FLOAT * self.model.parameters
+
+
+def plan(job: TrainJob, vocabulary: int, device: str, processes: int = 1) -> Planned:
+    """Estimate the needs of a run on `device` (cpu or cuda) with data parallelism over `processes`."""
+    task, run, training = describe(job.run.task), job.run, job.training
+    share, machine = max(training.tokens_per_step // processes, training.block), settings.read()
+    own = machine.micro_batch if "micro_batch" in machine.model_fields_set else settings.MICRO_BATCH[device]
+    micro = share if task.whole_steps else min(own, share)
+    if task.kind == "bitext":  # a micro-batch is from one length bucket, or spans small buckets, padded to the longest pair
+        micro = min(own, max(min(micro, bucket_tokens(training.tokens_per_step, training.block)), least_tokens(device)))
+    micro = max(micro, training.block)
+    size = measure(run.architecture, json.dumps(run.shape), vocabulary, training.block, len(task.sides), device)
+    return Planned(job, vocabulary, size, device, processes, micro, -(-share // micro))
+
+
+@cache
+def measure(architecture: str, shape: str, rows: int, positions: int, sides: int, device: str) -> ModelSize:
+    """Measure a model on the meta device, which has shapes and no memory.
+
+    Fused attention on a GPU does not save its scores, and the positions of a recurrent layer are many kernels. So few positions
+    of such models are measured, and the result grows with the positions. `shape` is JSON; `sides` is the number of inputs.
+    """
+    values = json.loads(shape)
+    with torch.device("meta"):
+        model = build(architecture, values, rows, positions)
+    is_scaled = (device == "cuda" and "heads" in values) or any(isinstance(part, nn.RNNBase) for part in model.modules())
+    positions = min(positions, SHORT) if is_scaled else positions
+    try:
+        few, more = (saved_bytes(model, sequences, positions, sides) for sequences in (FEW, MORE))
+    except RuntimeError:  # an operation reads the values of a tensor
+        few = more = float("nan")
+    each = (more - few) / (MORE - FEW)
+    sizes = [parameter.numel() for parameter in model.parameters()]
+    return ModelSize(sum(sizes), len(sizes), model.embedding.shape[1], few - FEW * each, each / positions)
+
+
+def saved_bytes(model: nn.Module, sequences: int, positions: int, sides: int) -> float:
+    """Return the bytes that autograd saves in a forward pass on the meta device. A storage with several views counts once."""
+    example = getattr(model, "example", None)  # a model may define its own inputs
+    inputs = example(sequences, positions) if example else [torch.zeros(sequences, positions, dtype=torch.int64)] * sides
+    inputs, storages = [one.to("meta") for one in inputs], set()
+
+    def keep(tensor: Tensor) -> Tensor:
+        storages.add(tensor.untyped_storage())
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(*inputs)
+    own = {tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers(), *inputs)}
+    return float(sum(storage.nbytes() for storage in storages - own))

@@ -1,0 +1,185 @@
+"""A claim as text: the cells of its row and the parts of its card. Every page that shows a claim has them from here."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from raretokens.claims.comparison import Comparison, Effect
+from raretokens.claims.effect_text import effect_text, few_seeds_text, interval_text, named_intervals, number_text
+from raretokens.claims.scores import SheetLine
+from raretokens.claims.verdict import DECIDED, Outcome, Verdict
+from reproduction.papers.claim import Claim, Side
+from reproduction.papers.declarations import Declarations
+from reproduction.papers.scores import AllScores
+from reproduction.papers.verdicts import comparison_of
+from reproduction.report.claims import label, size_text
+from reproduction.report.markdown import table
+
+EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
+BY_RANK = ("singular_values", "rank_frequency")  # series over ranks instead of training steps
+SIDES = {"left": "first", "right": "second", "control.left": "control, first", "control.right": "control, second"}
+
+
+@dataclass(frozen=True)
+class ClaimText:
+    """A claim with its verdict. The page has the card."""
+
+    name: str
+    statement: str
+    page: str  # such as agg.md
+    verdict: Verdict[Claim]
+    facts: dict[str, str]  # title -> text, perhaps empty
+    prose: str  # when the claim is reproduced, the reason of the verdict, the intervals, and the declared caveat
+    sides: str  # Markdown table of the compared numbers, by run
+
+    def row(self, columns: Iterable[str]) -> list[str]:
+        """Return the claim with a link to its card, and its facts of these columns."""
+        return [f"[{self.statement}]({self.page}#claim-{self.name})", *(self.facts[name] for name in columns)]
+
+    @property
+    def known_facts(self) -> str:
+        """All facts that are known, with their titles, in one line."""
+        return " · ".join(f"**{title}** {text}" for title, text in self.facts.items() if text)
+
+
+def claim_table(texts: Iterable[ClaimText], columns: Iterable[str]) -> str:
+    """Return a Markdown table with a row for each claim."""
+    return table(["claim", *columns], (one.row(columns) for one in texts))
+
+
+def claim_texts(verdicts: list[Verdict[Claim]], declared: Declarations, scale: str, scores: AllScores) -> dict[str, ClaimText]:
+    """Return claim -> its text. `scale`: its name, because reasons and caveats describe one scale."""
+    shown = {one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts}
+    effects = dict.fromkeys(declared.claims, "not measured") | {name: text for name, text in shown.items() if text}
+    return {one.name: _text(one, effects if scale == EXPLAINED else {}, declared, scores) for one in verdicts}
+
+
+def _text(verdict: Verdict[Claim], effects: dict[str, str], declared: Declarations, scores: AllScores) -> ClaimText:
+    claim, kind = verdict.claim, verdict.claim.effect
+    comparison = comparison_of(claim, scores[claim.task], declared)
+    seeds = [few_seeds_text(verdict) or str(verdict.effect.seeds or ""), _variance(verdict.effect)]
+    facts = {
+        "verdict": label(verdict),
+        "paper": claim.paper,
+        "metric": declared.metric(claim.left.metric).title,
+        "model": " / ".join(dict.fromkeys(map(model_text, lines_of(verdict, scores)))),
+        "measured": effect_text(kind, verdict.effect.value),
+        "95 % interval": interval_text(kind, verdict.effect.main_interval),
+        "q": number_text(verdict.q, 2),
+        "reported": effect_text(kind, verdict.reported),
+        "size": size_text(verdict),
+        "seeds": " ".join(filter(None, seeds)),
+        "place": claim.place,
+        "counted": _counted_text(verdict),
+    }
+    return ClaimText(
+        name=verdict.name,
+        statement=claim.statement,
+        page=f"{claim.paper.lower()}.md" if claim.paper in declared.papers else "later.md",
+        verdict=verdict,
+        facts=facts,
+        prose=" ".join(_prose(verdict, comparison, effects, declared)),
+        sides=table(("number", "metric", "runs and values"), _sides(claim, comparison, declared)),
+    )
+
+
+def lines_of(verdict: Verdict[Claim], scores: AllScores) -> list[SheetLine]:
+    """Return the lines of a claim's runs. A claim about a text has none."""
+    lines = scores[verdict.claim.task].lines
+    return [lines[run] for run in verdict.runs if run in lines]
+
+
+def model_text(line: SheetLine) -> str:
+    """Return the name of the model config, and whether it translates in the reverse direction."""
+    return f"`{line.model}`{' reversed' if line.reverse else ''}"
+
+
+def _counted_text(verdict: Verdict) -> str:
+    """Return whether the counts have a conclusion, which can hardly fail or be counted with another."""
+    if verdict.claim.hardly_fails:
+        return "hardly fails"
+    return "" if not verdict.counted_with else "yes" if verdict.counted_with == verdict.name else "with another"
+
+
+def _variance(effect: Effect) -> str:
+    """Return the variance that the interval has with fewer than three seeds."""
+    if not effect.has_few_seeds or not effect.main_interval:
+        return ""
+    if not effect.interval:
+        return "(test set alone)"
+    return "(pooled and test set)" if effect.test_interval else "(pooled alone)"
+
+
+def _prose(
+    verdict: Verdict[Claim], comparison: Comparison, effects: dict[str, str], declared: Declarations
+) -> Iterator[str]:
+    claim, kind = verdict.claim, verdict.claim.effect
+    yield f"The claim is reproduced if {_expected(claim)}."
+    if verdict.reason and verdict.outcome not in DECIDED:
+        yield _sentence(f"Reason: {verdict.reason}")
+    yield from _power(verdict, comparison)
+    if claim.hardly_fails:
+        yield _sentence(f"The claim can hardly fail, and no count has it: {claim.hardly_fails}")
+    if verdict.counted_with not in ("", verdict.name):
+        yield f"It is counted with *{declared.claims[verdict.counted_with].statement}*."
+    intervals = named_intervals(verdict.effect)
+    if len(intervals) > 1:
+        shown = [f"{interval_text(kind, interval)} ({name} alone)" for name, interval in intervals.items() if name != "total"]
+        yield f"The 95 % intervals are {' and '.join(shown)}."
+    if (ends := verdict.fraction_interval) is not None:
+        middle, low, high = (number_text(number, 3) for number in (verdict.fraction(verdict.effect.value), *ends))
+        yield f"The measured effect is {middle} of the reported one ({low} to {high})."
+    if claim.unreported:
+        yield _sentence(f"The paper reports no such effect: {claim.unreported}")
+    texts = {Outcome.REPRODUCED: claim.but, Outcome.CONTRADICTED: claim.why, Outcome.INCONCLUSIVE: claim.why}
+    if effects and (text := texts.get(verdict.outcome, "")):
+        title = "Caveat" if verdict.outcome == Outcome.REPRODUCED else "Explanation"
+        yield _sentence(f"{title}: {text.format_map(effects)}")
+
+
+def _expected(claim: Claim) -> str:
+    what = f"the {claim.effect}"
+    if claim.control:
+        what += " divided by that of the control" if claim.effect == "ratio" else " minus that of the control"
+    if claim.expect == "same":
+        low, high = claim.margins
+        return f"{what} is between {low:.4g} and {high:.4g}"
+    return f"{what} is {'below' if claim.expect == 'lower' else 'above'} {claim.threshold:g}"
+
+
+def _power(verdict: Verdict[Claim], comparison: Comparison) -> Iterator[str]:
+    """Yield how probable a decision was, for an inconclusive claim with a reported effect."""
+    claim, seeds = verdict.claim, verdict.effect.seeds
+    if verdict.outcome != Outcome.INCONCLUSIVE or verdict.reported is None or not claim.has_comparable_size or seeds < 2:
+        return
+    if (power := comparison.power(verdict.reported, claim.threshold, seeds)) is not None:
+        often = f"an interval of {seeds} seeds decides the claim with probability {power:.2f}"
+        yield f"If the true effect is the reported one, {often}."
+
+
+def _sides(claim: Claim, comparison: Comparison, declared: Declarations) -> Iterator[list[str]]:
+    """Yield a row for each compared number: its metric, and the value of each run with a link to the score file."""
+    for name, side in comparison.all_sides.items():
+        run, value = comparison.runs[name], comparison.values[name]
+        found = dict(zip(value.runs, value.values, strict=True)) if value else {}
+        shown = [f"[{one}]({_score_file(one, comparison)}) {number_text(number, 6)}" for one, number in found.items()]
+        missing = [one for one in comparison.scores.repetitions.get(run or "", []) if one not in found]
+        parts = [", ".join(shown), f"no score of {', '.join(missing)}" if shown and missing else ""]
+        text = "; ".join(filter(None, parts)) or f"no score of {run or ' or '.join(side.runs)}"
+        metric = ", ".join(filter(None, [f"{declared.metric(side.metric).title} (`{side.metric}`)", _moment(side)]))
+        yield [SIDES[name] if len(comparison.all_sides) > 1 else "value", metric, text]
+
+
+def _score_file(run: str, comparison: Comparison) -> str:
+    file = comparison.scores.files(run)[0]
+    return f"../runs/{file.parent.name}/{file.name}"
+
+
+def _moment(side: Side) -> str:
+    if isinstance(side.at, float | int):
+        along = "of the ranks" if side.metric.split(".")[0] in BY_RANK else "of training, at the nearest snapshot"
+        return f"at {side.at:.0%} {along}"
+    return "when training of the rare rows begins" if side.at == "until" else side.at or ""
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."

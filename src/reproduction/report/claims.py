@@ -1,0 +1,229 @@
+"""Verdicts as CSV and in words: all claims, their counts, and the main claims."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import median
+
+import numpy as np
+from scipy.special import gammaln
+
+from raretokens import csv_files
+from raretokens.claims.columns import COLUMNS as OF_ANY
+from raretokens.claims.columns import SIDE_DIGITS, size_text
+from raretokens.claims.effect_text import EFFECT_COLUMNS, change_text, effect_text, few_seeds_text, number_text
+from raretokens.claims.verdict import TESTED, Extent, Outcome, Size, Verdict
+from raretokens.files import round_digits
+from reproduction.papers.declarations import Declarations
+from reproduction.papers.verdicts import conclusions, counted
+
+ON_ITS_SIDE = "the interval lies on the side of the threshold of the claim, or inside its margin of no change"
+MEANINGS = {  # label of a verdict -> its meaning, in the order of the pages
+    f"{Outcome.REPRODUCED} in {Extent.SIZE}": f"{ON_ITS_SIDE}, and the measured effect is at least half of the reported one",
+    f"{Outcome.REPRODUCED} in {Extent.DIRECTION}": (
+        f"{ON_ITS_SIDE}, and the measured effect is less than half of the reported one or has none to compare with"
+    ),
+    Outcome.INCONCLUSIVE: (
+        "the interval contains the threshold or has no width, no seed variance is known, or q of a main claim exceeds 0.05"
+    ),
+    Outcome.NOT_RUN: "a run or a metric is missing",
+    Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs, or the effect has its value by construction",
+    Outcome.CONTRADICTED: "the interval lies on the other side of the threshold, or outside the margin of no change",
+}
+OURS = {"interpretation": "our interpretations", "control": "our controls", "experiment": "our experiments"}
+LATER, HARDLY = "conclusions of later papers", "conclusions that can hardly fail"
+AGAIN = "conclusions on an effect that is counted already"
+
+
+def cv_star(values: Sequence[float]) -> float | None:
+    """Return CV*, the coefficient of variation in percent, corrected for few values.
+
+    CV* = (1 + 1 / (4 n)) s / (c4 m), for the mean m and the standard deviation s of n values. Dividing by c4 makes s unbiased.
+    None with fewer than two values, or if one is not positive, because the coefficient needs a scale that begins at zero.
+
+    Source: Belz, Popovic and Mille 2022, section 3.
+    """
+    n = len(values)
+    if n < 2 or not all(math.isfinite(value) and value > 0 for value in values):
+        return None
+    c4 = math.sqrt(2 / (n - 1)) * math.exp(gammaln(n / 2) - gammaln((n - 1) / 2))
+    return float(100 * (1 + 1 / (4 * n)) * np.std(values, ddof=1) / c4 / np.mean(values))
+
+
+def _cv_star(reported: float | None, measured: float | None) -> str:
+    """Return CV* of a reported and a measured number, as claims.csv has them."""
+    if reported is None or measured is None:
+        return ""
+    return number_text(cv_star([reported, round_digits(measured, SIDE_DIGITS)]))
+
+
+def label(verdict: Verdict) -> str:
+    """Return the outcome, and for a reproduced claim its extent."""
+    return f"{verdict.outcome} in {verdict.extent}" if verdict.extent else str(verdict.outcome)
+
+
+def _sign(verdict: Verdict) -> str:
+    """Return whether the effect has the reported sign: same, opposite, or empty without a reported sign or an effect."""
+    fraction = verdict.fraction(verdict.effect.value)
+    return "" if not fraction else "same" if fraction > 0 else "opposite"
+
+
+OF_PAPERS: dict[str, Callable[[Verdict], str]] = {  # columns that only claims of papers have
+    "place": lambda verdict: verdict.claim.place,
+    "role": lambda verdict: verdict.claim.kind,
+    "family": lambda verdict: verdict.family,
+    "counted_with": lambda verdict: verdict.counted_with,
+    "hardly_fails": lambda verdict: verdict.claim.hardly_fails or "",
+    "setting": lambda verdict: verdict.setting,
+    "unit_length": lambda verdict: verdict.unit_length or "",
+    "reported_left": lambda verdict: number_text(verdict.reported_left, SIDE_DIGITS),
+    "reported_right": lambda verdict: number_text(verdict.reported_right, SIDE_DIGITS),
+    "cv_star_left": lambda verdict: _cv_star(verdict.reported_left, verdict.effect.left),
+    "cv_star_right": lambda verdict: _cv_star(verdict.reported_right, verdict.effect.right),
+    "sign": _sign,
+    "note": lambda verdict: verdict.claim.unreported or "",
+}
+ORDER = (  # of the columns of claims.csv
+    "claim", "paper", "place", "statement", "metric", "role", "verdict", "extent", "size", "fraction", "fraction_low",
+    "fraction_high", "p", "q", "family", "counted_with", "hardly_fails", "setting", "unit_length", "reason", "left",
+    "right", *EFFECT_COLUMNS, "reported", "reported_left", "reported_right", "cv_star_left", "cv_star_right", "sign",
+    "kind", "seeds", "runs", "note",
+)  # fmt: skip
+COLUMNS = {name: (OF_ANY | OF_PAPERS)[name] for name in ORDER}
+
+
+def to_csv(verdicts: list[Verdict]) -> str:
+    rows = ([show(verdict) for show in COLUMNS.values()] for verdict in verdicts)
+    return csv_files.to_csv(rows, list(COLUMNS))
+
+
+def in_words(verdicts: list[Verdict], declared: Declarations) -> str:
+    """Return sentences with the counts of the conclusions of the reproduced papers, and of the claims that are excluded."""
+    own, others = _parted(verdicts, declared)
+    tested = sum(one.outcome in TESTED for one in own)
+    of = Counter(one.outcome for one in own)
+    count = {outcome: count_text(of[outcome], outcome) for outcome in Outcome}
+    few = sum(one.outcome == Outcome.REPRODUCED and one.is_of_few_seeds for one in own)
+    excluded = Counter(_uncounted(one, declared) for one in others)
+    return (
+        f"The {len(declared.counted_papers)} papers draw {len(own)} conclusions that can fail, where "
+        f"conclusions on one effect count once, with the weakest verdict. Of these, {tested} could be tested. "
+        f"{count[Outcome.REPRODUCED]}, {count[Outcome.CONTRADICTED]} and {count[Outcome.INCONCLUSIVE]}. "
+        f"{count[Outcome.NOT_TESTABLE]} with these models, and {count[Outcome.NOT_RUN]}. "
+        f"{sizes_in_words(own)}\n"
+        + (f"Reproduced conclusions with fewer than three seeds: {few}. " if few else "")
+        + _inconclusive_in_words(own)
+        + f"The counts exclude {excluded[HARDLY]} {HARDLY}, and {excluded[AGAIN]} {AGAIN}. They exclude "
+        f"{sum(excluded[kind] for kind in OURS.values())} of our own interpretations, controls and experiments, and "
+        f"{excluded[LATER]} {LATER}."
+    )
+
+
+def _parted(verdicts: list[Verdict], declared: Declarations) -> tuple[list[Verdict], list[Verdict]]:
+    """Return the verdicts that are counted, and all others."""
+    own = counted(conclusions(verdicts, declared))
+    places = {id(one) for one in own}
+    return own, [one for one in verdicts if id(one) not in places]
+
+
+def _uncounted(verdict: Verdict, declared: Declarations) -> str:
+    """Return the kind of a claim that is not counted."""
+    claim = verdict.claim
+    if claim.is_ours:
+        return OURS[claim.kind]
+    if claim.paper not in declared.counted_papers:
+        return LATER
+    return HARDLY if claim.hardly_fails else AGAIN
+
+
+def _inconclusive_in_words(verdicts: list[Verdict]) -> str:
+    """Say how many inconclusive conclusions more seeds could decide, and how many exclude the reported effect."""
+    inconclusive = [one for one in verdicts if one.outcome == Outcome.INCONCLUSIVE]
+    few = sum(one.effect.has_few_seeds for one in inconclusive)
+    excluded = (Size.SMALLER, Size.LARGER, Size.OPPOSITE)
+    small = sum(one.size in excluded and not one.effect.has_few_seeds for one in inconclusive)
+    if not inconclusive:
+        return ""
+    others = len(inconclusive) - few
+    excluded = f"The intervals of {small or 'none'} of the other {others} exclude the reported effect. " if others else ""
+    return (
+        f"Of the {len(inconclusive)} inconclusive conclusions, {few or 'none'} {'has' if few == 1 else 'have'} fewer than three "
+        f"seeds. {excluded}"
+    )
+
+
+def count_text(count: int, outcome: Outcome) -> str:
+    """Return a count with its verb: 1 is reproduced, 2 are reproduced."""
+    verbs = ("was", "were") if outcome == Outcome.NOT_RUN else ("is", "are")
+    return f"{count} {verbs[count != 1]} {outcome}"
+
+
+def sizes_in_words(verdicts: list[Verdict]) -> str:
+    """Describe how large the effects of tested conclusions are, compared with the reported effects."""
+    tested = [one for one in verdicts if one.outcome in TESTED]
+    reproduced = [one for one in tested if one.extent]
+    in_size = sum(one.extent == Extent.SIZE for one in reproduced)
+    sized = [(one, fraction) for one in tested if (fraction := one.fraction(one.effect.value)) is not None]
+    if not sized:
+        return "No tested conclusion has a reported effect to compare with."
+    opposite = sum(fraction < 0 for _, fraction in sized)
+    included = sum(one.size == Size.INCLUDED for one, _ in sized)
+    own = [fraction for one, fraction in sized if one.extent]
+    of_own = f" Over the {len(own)} that are reproduced, the median is {median(own):.2g}." if own else ""
+    return (
+        f"Of the {len(reproduced)} reproduced conclusions, {in_size} agree in direction and size, because the measured effect "
+        f"is at least half of the reported one. The other {len(reproduced) - in_size} agree in direction only, because the "
+        f"effect is smaller or the paper reports none. Of the tested conclusions, {len(sized)} have a reported effect to compare "
+        f"with. Over all of these, the median measured effect is {median(fraction for _, fraction in sized):.2g} of the reported "
+        f"one, and {opposite} have the opposite sign.{of_own} The intervals of {included or 'none'} of the {len(sized)} include "
+        f"the reported effect."
+    )
+
+
+def main_claims(verdicts: list[Verdict]) -> str:
+    columns = ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size", "unit_length"]
+    return csv_files.to_csv([_main_cells(verdict) for verdict in verdicts if verdict.claim.main], columns)
+
+
+def headline(verdicts: list[Verdict]) -> dict[str, float]:
+    """Return short name -> effect of the main claims that were measured, for one line of `dvc exp show`."""
+    return {
+        one.claim.main: round_digits(one.effect.value, 4)
+        for one in verdicts
+        if one.claim.main and one.effect.value is not None
+    }
+
+
+def _main_cells(verdict: Verdict) -> tuple[str, ...]:
+    """Return the cells of a main claim. Ratios are changes in percent, as in the findings of README."""
+    claim, kind = verdict.claim, verdict.claim.effect
+
+    def change(value: float | None) -> str:
+        return change_text(kind, value) if kind == "ratio" and value is not None else effect_text(kind, value)
+
+    interval = " to ".join(map(change, verdict.effect.main_interval or ()))
+    marks = [verdict.extent, "hardly fails" if claim.hardly_fails else "", few_seeds_text(verdict)]
+    outcome = ", ".join([verdict.outcome, *filter(None, marks)])
+    numbers = (change(verdict.reported), change(verdict.effect.value), interval, number_text(verdict.q, 2))
+    return claim.statement, f"{claim.paper} {claim.place}", *numbers, outcome, size_text(verdict), verdict.unit_length or ""
+
+
+def verdict_counts(verdicts: list[Verdict], declared: Declarations) -> str:
+    """Return the counts of conclusions as CSV, with a line for each reproduced paper and a line for the total."""
+    return _counts(counted(conclusions(verdicts, declared)), lambda one: one.claim.paper)
+
+
+def other_counts(verdicts: list[Verdict], declared: Declarations) -> str:
+    """Return the counts of all other claims as CSV: our own, and the conclusions that no count has."""
+    return _counts(_parted(verdicts, declared)[1], lambda one: _uncounted(one, declared))
+
+
+def _counts(verdicts: list[Verdict], row_of: Callable[[Verdict], str]) -> str:
+    """Return a line for each row and for all, with the counts of the outcomes; the reproduced ones also by extent."""
+    columns = [Outcome.REPRODUCED, *Extent, *list(reversed(Outcome))[1:]]
+    rows = {name: [one for one in verdicts if row_of(one) == name] for name in dict.fromkeys(map(row_of, verdicts))}
+    lines = [
+        [name, *(str(sum(column in (one.outcome, one.extent) for one in own)) for column in columns), str(len(own))]
+        for name, own in [*rows.items(), ("all", verdicts)]
+    ]
+    return csv_files.to_csv(lines, ["paper", *columns, "claims"])

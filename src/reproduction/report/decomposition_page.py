@@ -1,0 +1,177 @@
+"""The page on rare-token perplexity: P(rare), perplexity within the rare group, the logit-bias baseline, what papers imply."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure as Canvas
+
+from raretokens import csv_files
+from raretokens.claims.comparison import Effect, Interval
+from raretokens.claims.effect_text import EFFECT_COLUMNS, change_text, effect_text, number_text, with_interval
+from reproduction.papers.decomposition_effects import TASK, Decomposition, Implied
+from reproduction.papers.logit_bias import Baseline, frontier_points, shared_seeds
+from reproduction.papers.scores import AllScores
+from reproduction.report.figures import save
+from reproduction.report.forest import PLOT_STYLE
+from reproduction.report.markdown import render
+
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+
+
+def to_csv(found: list[Decomposition]) -> str:
+    """Return a line for each part of each run, and two for each of its baselines. A constant is in nats, a slope per nat."""
+    head = ["run", "objective", "number", "seeds", *EFFECT_COLUMNS, "total", "slope", "constant"]
+    rows: list[dict[str, str]] = []
+    for one in found:
+        seeds = str(one.effects["ppl.rare"].seeds)
+        of_run = {"run": one.run, "objective": one.objective, "seeds": seeds}
+        for metric, effect in one.effects.items():
+            rows.append(of_run | {"number": metric} | {name: show(effect) for name, show in EFFECT_COLUMNS.items()})
+        for baseline in one.baselines:
+            place = "logit bias" if baseline.group == "rare" else "logit bias on the own group"
+            name = f"{place}, {baseline.parameters} parameter{'s' * (baseline.parameters - 1)}, equal {baseline.equal}"
+            slope = number_text(baseline.slope) if baseline.parameters > 1 else ""
+            bias = {"slope": slope, "constant": number_text(baseline.constant)}
+            numbers = {"measured": number_text(baseline.rare), "total": number_text(baseline.total)}
+            rows.append(of_run | {"number": name} | numbers | bias)
+            low, high = map(number_text, baseline.interval or (None, None))
+            ends = {"seeds_low": low, "seeds_high": high}
+            rows.append(of_run | {"number": f"run / ({name})", "measured": number_text(baseline.advantage)} | ends)
+    return csv_files.to_csv(([row.get(name, "") for name in head] for row in rows), head)
+
+
+def to_markdown(found: list[Decomposition], reported: list[Implied], scale: str) -> str:
+    return render(
+        "decomposition.md",
+        scale=scale,
+        answer=list(_answer(found)),
+        runs=[[f"`{one.run}`", str(one.effects["ppl.rare"].seeds), *map(_effect, one.effects.values())] for one in found],
+        baselines=[row for one in found for row in _baselines(one)],
+        own_baselines=[row for one in found for row in _own_baselines(one)],
+        implied=map(_implied, reported),
+    )
+
+
+def _answer(found: list[Decomposition]) -> Iterator[str]:
+    """Yield list items that answer the title, from runs whose interval covers seeds: where perplexity is higher or lower."""
+    if within := {one.run: interval for one in found if (interval := one.effects["ppl_within.rare"].interval)}:
+        yield "* **Perplexity within the rare group**, compared with maximum likelihood, is " + _sides(within)
+    baselines = {one.run: one.main_baseline for one in found}
+    if versus := {run: baseline.interval for run, baseline in baselines.items() if baseline and baseline.interval}:
+        yield "* **Rare-token perplexity**, compared with the logit-bias baseline at the same mean P(rare), is " + _sides(versus)
+
+
+def _sides(known: dict[str, Interval]) -> str:
+    """Return `higher in a and b. The interval of c includes no difference.`, from the intervals of ratios."""
+    higher = [f"`{run}`" for run, interval in known.items() if interval.low > 1]
+    lower = [f"`{run}`" for run, interval in known.items() if interval.high < 1]
+    parts = [f"{side} in {_and(runs)}" for side, runs in (("higher", higher), ("lower", lower)) if runs]
+    text = f"{' and '.join(parts)}." if parts else "in no run higher or lower."
+    if same := [f"`{run}`" for run, interval in known.items() if interval.low <= 1 <= interval.high]:
+        text += f" The interval{'s' * (len(same) > 1)} of {_and(same)} include{'s' * (len(same) == 1)} no difference."
+    return text
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _effect(effect: Effect) -> str:
+    return with_interval(effect.kind, effect.value, effect.main_interval)
+
+
+def in_words(one: Decomposition) -> str:
+    """Return two sentences for README, whose subject is the run: the parts of its change, and the logit-bias baseline."""
+    mass, within = (_factor(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
+    text = f"It multiplies P(rare), the total probability of rare tokens, by {mass} at rare targets. "
+    text += f"It multiplies the perplexity within the rare group by {within}."
+    if baseline := one.main_baseline:
+        rare, total = (change_text("ratio", ratio) for ratio in (baseline.rare, baseline.total))
+        text += f" The logit-bias baseline with the same mean P(rare) over all positions reaches {rare}, and changes"
+        text += f" the perplexity of all tokens by {total}."
+    return text
+
+
+def changes_in_words(one: Decomposition) -> dict[str, str]:
+    """Return the changes of rare-token and of total perplexity, each with its interval, for README."""
+    found = {}
+    for name, metric in (("rare", "ppl.rare"), ("total", "ppl.total")):
+        value, interval = one.effects[metric].value, one.effects[metric].main_interval
+        ends = f" (95 % CI {' to '.join(change_text('ratio', end) for end in interval)})" if interval else ""
+        found[name] = f"{change_text('ratio', value)}{ends}"
+    return found
+
+
+def _factor(effect: Effect) -> str:
+    interval = effect.main_interval
+    ends = f" (95 % CI {' to '.join(number_text(end, 3) for end in interval)})" if interval else ""
+    return f"{number_text(effect.value, 3)}{ends}"
+
+
+def _baselines(one: Decomposition) -> Iterator[list[str]]:
+    for baseline in one.baselines:
+        if baseline.group == "rare":
+            slope = f"{baseline.slope:.2f}".replace("-0.00", "0.00") if baseline.parameters > 1 else ""
+            yield [f"`{one.run}`", baseline.equal, str(baseline.parameters), slope, *_compared(one, baseline)]
+
+
+def _own_baselines(one: Decomposition) -> Iterator[list[str]]:
+    share = "" if one.own_share is None else f"{100 * one.own_share:.1f} %"
+    own = (baseline for baseline in one.baselines if baseline.group == "own")
+    return ([f"`{one.run}`", share, baseline.equal, *_compared(one, baseline)] for baseline in own)
+
+
+def _compared(one: Decomposition, baseline: Baseline) -> list[str]:
+    """Return rare-token and total perplexity of a run and of its baseline, and the ratio of the two rare-token perplexities."""
+    own = [effect_text("ratio", one.effects[metric].value) for metric in ("ppl.rare", "ppl.total")]
+    rare, total = (effect_text("ratio", number) for number in (baseline.rare, baseline.total))
+    return [own[0], rare, own[1], total, with_interval("ratio", baseline.advantage, baseline.interval)]
+
+
+def _implied(one: Implied) -> list[str]:
+    rare, total = (effect_text("ratio", value) for value in (one.rare, one.total))
+    constant = f"x {one.constant.low:.4f} to {one.constant.high:.4f}"
+    return [one.row, one.table.upper().replace("_TABLE", " table "), rare, total, f"x {one.others:.4f}", constant]
+
+
+def write_chart(found: list[Decomposition], scores: AllScores, path: Path) -> None:
+    """Draw rare-token perplexity against total perplexity: a point for each run and seed, lines for the baseline."""
+    if not found:
+        return
+    part = scores[TASK]
+    with rc_context(PLOT_STYLE):
+        canvas = Canvas(figsize=(7.6, 4.6), dpi=110, layout="constrained")
+        axis = canvas.subplots()
+        mles = dict.fromkeys(filter(None, (part.baseline_run(run) for one in found for run in part.repeats(one.run))))
+        for number, mle in enumerate(mles):
+            if (frontier := part.frontier(mle)) is None:
+                continue
+            for parameters, style in ((1, "-"), (2, (0, (3, 2)))):
+                total, rare = frontier_points(frontier, parameters)
+                label = f"logit bias, {parameters} parameter{'s' * (parameters - 1)}" if number == 0 else None
+                axis.plot(total, rare, color="0.45", linestyle=style, linewidth=1.0, label=label)
+        for one, colour, marker in zip(found, COLOURS * len(found), "osDv^<>PX*" * len(found), strict=False):
+            points = np.array(list(_points(one.run, scores)))
+            if len(points):
+                axis.plot(*points.T, marker, color=colour, markersize=5, label=one.run)
+        axis.plot([1], [1], "+", color="black", markersize=9, label="maximum likelihood")
+        axis.set(xlabel="total perplexity / maximum likelihood", yscale="log")
+        axis.set_ylabel("perplexity of rare targets / maximum likelihood")
+        ticks = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5]
+        low, high = axis.get_ylim()
+        axis.set_yticks([tick for tick in ticks if low <= tick <= high])
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+        axis.legend(fontsize=7.6, ncols=2)
+        save(canvas, path)
+
+
+def _points(run: str, scores: AllScores) -> Iterator[tuple[float, float]]:
+    """Yield total and rare-token perplexity of each seed of a run, divided by those of maximum likelihood."""
+    part = scores[TASK]
+    for name, _, mle in shared_seeds(run, part):
+        if part.number(name, "ppl_within.rare") is not None:
+            total, rare = (part.number(name, f"ppl.{kind}") / part.number(mle, f"ppl.{kind}") for kind in ("total", "rare"))
+            yield total, rare
