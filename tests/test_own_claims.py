@@ -17,7 +17,7 @@ from raretokens.claims.command import judge
 from raretokens.claims.item_scores import RunScores, gather
 from raretokens.claims.score_formats import read
 from raretokens.claims.verdict import Verdict
-from raretokens.cli import build_parser
+from raretokens.cli import RARETOKENS
 from raretokens.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -219,7 +219,7 @@ def test_json_has_numbers_or_texts_for_each_metric(tmp_path, capsys, monkeypatch
     for name, scores in {"a": [1, 0] * 10, "b": [0] * 20}.items():
         Path(f"{name}.json").write_text(json.dumps({**run(name, scores), "metrics": {metric: scores}}))
     Path("claims.yaml").write_text(yaml.safe_dump({"c": {**CLAIM, "metric": metric}}))
-    arguments = build_parser(["claims"]).parse_args(["claims", "claims.yaml", "a.json", "b.json", "--json"])
+    arguments = RARETOKENS.parser(["claims"]).parse_args(["claims", "claims.yaml", "a.json", "b.json", "--json"])
     arguments.function(arguments)
     (row,) = json.loads(capsys.readouterr().out)
     assert row["metric"] == metric and isinstance(row["measured"], float)
@@ -230,7 +230,7 @@ def test_json_has_no_number_that_json_lacks(tmp_path, capsys, monkeypatch):
     for name, scores in {"a": [1, 0] * 10, "b": [0] * 20}.items():
         Path(f"{name}.json").write_text(json.dumps(run(name, scores)))
     Path("claims.yaml").write_text(yaml.safe_dump({"c": {**CLAIM, "effect": "ratio"}}))
-    arguments = build_parser(["claims"]).parse_args(["claims", "claims.yaml", "a.json", "b.json", "--json"])
+    arguments = RARETOKENS.parser(["claims"]).parse_args(["claims", "claims.yaml", "a.json", "b.json", "--json"])
     arguments.function(arguments)
     (row,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert row["measured"] is None and row["verdict"] == "inconclusive" and row["reason"] == "the effect is not finite"
@@ -309,14 +309,14 @@ def test_the_guide_shows_the_example_s_output_and_the_schema_is_that_of_the_code
     page = (ROOT / "docs/judge-your-claims.md").read_text(encoding="utf-8")
     command, shown = re.search(r"```\nraretokens (claims docs/examples/.*?)\n```.*?```text\n(.*?)\n```", page, re.DOTALL).groups()
     words = [str(path) for word in shlex.split(command) for path in (sorted(Path().glob(word)) if "*" in word else [word])]
-    arguments = build_parser(["claims"]).parse_args(words)
+    arguments = RARETOKENS.parser(["claims"]).parse_args(words)
     arguments.function(arguments)
     printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()).strip("\n")
     assert printed == shown
     block = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
     declared = yaml.safe_load((ROOT / "docs/examples/claims/claims.yaml").read_text())
     assert block.items() <= declared.items()
-    arguments = build_parser(["claims"]).parse_args([*words, "--json"])
+    arguments = RARETOKENS.parser(["claims"]).parse_args([*words, "--json"])
     arguments.function(arguments)
     rows = {row["claim"]: row for row in json.loads(capsys.readouterr().out)}
     assert {row["verdict"] for row in rows.values()} == {"reproduced", "contradicted", "inconclusive"}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from raretokens.cli import AUDIENCES, COMMANDS, INSTALL, build_parser
+from raretokens.cli import RARETOKENS
+from reproduction.commands.table import REPRODUCTION
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = {"yaml": "pyyaml", "thot": "sil-thot"}  # module -> package
@@ -22,48 +23,56 @@ wrong: int = build("agg", known)
 """
 
 
-def test_every_command_explains_itself(capsys):
-    made = build_parser(list(COMMANDS))
+@pytest.mark.parametrize("program", [RARETOKENS, REPRODUCTION], ids=["raretokens", "reproduction"])
+def test_every_command_explains_itself(program, capsys):
+    made = program.parser(program.commands)
     with pytest.raises(SystemExit) as left:
         made.parse_args(["--help"])
-    assert left.value.code == 0 and all(f"\n    {name} " in made.format_help() for name in COMMANDS)
-    assert all(f"\n  {audience}:\n" in made.format_help() for audience in AUDIENCES)
+    assert left.value.code == 0 and all(f"\n    {name} " in made.format_help() for name in program.commands)
+    assert all(f"\n  {audience}:\n" in made.format_help() for audience in program.audiences if audience)
     with pytest.raises(SystemExit) as left:
         made.parse_args(["--version"])
     assert left.value.code == 0 and "\nraretokens " in capsys.readouterr().out
-    for name in COMMANDS:
+    for name in program.commands:
         with pytest.raises(SystemExit) as left:
             made.parse_args([name, "--help"])
-        assert left.value.code == 0 and f"raretokens {name}" in capsys.readouterr().out
+        assert left.value.code == 0 and f"{program.name} {name}" in capsys.readouterr().out
 
 
-def run(*words: str, refused: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def run(*words: str, refused: tuple[str, ...] = (), package: str = "raretokens") -> subprocess.CompletedProcess[str]:
     """Run the command in a process that does not find the refused libraries."""
-    code = f"import sys\nsys.modules |= dict.fromkeys({refused!r})\nfrom raretokens.cli import main\nmain()"
+    code = f"import runpy, sys\nsys.modules |= dict.fromkeys({refused!r})\nrunpy.run_module({package!r}, run_name='__main__')"
     return subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}
     )
 
 
-@pytest.mark.parametrize(("command", "library", "install"), [
-    ("claims", "pydantic", "pip install pandas pydantic"),
-    ("plan", "pydantic", "pip install '.[pipeline]' in the clone"),
-    ("measure", "tokenizers", "pip install tokenizers"),
-    ("--print-completion", "shtab", "pip install shtab"),
+@pytest.mark.parametrize(("package", "command", "library", "install"), [
+    ("raretokens", "claims", "pydantic", "pip install pandas pydantic"),
+    ("reproduction", "plan", "pydantic", "pip install '.[pipeline]' in the clone"),
+    ("raretokens", "measure", "tokenizers", "pip install tokenizers"),
+    ("raretokens", "--print-completion", "shtab", "pip install shtab"),
 ])  # fmt: skip
-def test_a_missing_library_costs_one_line_with_the_packages_to_install(command, library, install):
-    done = run(command, "bash", "bash", refused=(library,))
+def test_a_missing_library_costs_one_line_with_the_packages_to_install(package, command, library, install):
+    done = run(command, "bash", "bash", refused=(library,), package=package)
     assert done.returncode == 1 and done.stderr.startswith(f"error: {library} is not installed: {install}")
 
 
-def test_the_packages_for_claims_are_all_that_it_imports():
-    code = "import sys; import raretokens.claims.command; print(*{name.split('.')[0] for name in sys.modules})"
+@pytest.mark.parametrize(("extra", "modules"), [
+    ("claims", "raretokens.claims.command"),
+    ("measure", "raretokens.measure.page"),
+    ("", "raretokens.public, raretokens.measure.command, raretokens.measure.output"),
+], ids=["claims", "measure", "bare"])  # fmt: skip
+def test_an_extra_has_all_packages_that_its_part_imports(extra, modules):
+    code = f"import sys; import {modules}; print(*{{name.split('.')[0] for name in sys.modules}})"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    every = {re.match(r"[\w-]+", line)[0] for line in (*project["dependencies"], *project["optional-dependencies"]["pipeline"])}
-    needed = {INSTALLED.get(name, name) for name in done.stdout.split()} & every
-    assert needed <= {*INSTALL["claims"].split(), *(re.match(r"[\w-]+", line)[0] for line in project["dependencies"])}
+    extras = project["optional-dependencies"]
+    listed = {name: {re.match(r"[\w-]+", line)[0] for line in lines} for name, lines in extras.items()}
+    bare = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
+    needed = {INSTALLED.get(name, name) for name in done.stdout.split()} & set().union(bare, *listed.values())
+    assert needed <= bare | listed.get(extra, set())
 
 
 def test_the_completion_of_a_shell_has_commands_and_options():

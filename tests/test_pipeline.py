@@ -60,8 +60,12 @@ ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "
          "predict-lm@agg", "score-lm@agg", "decompose-lm@agg", "train-nmt@base-mle", "translate@base-mle", "score-nmt@base-mle",
          "recall-nmt@base-mle", "report")  # fmt: skip
 # Imported at the top of the stages, which is no part of them; and where Python looks for `reproduction.tasks` first.
-AROUND = {"pipeline/stages.py", "pipeline/context.py", "paths.py", "pipeline/job_file.py", "__init__.py", "public.py"}
-LATE = {"corpora/moses.py", "report/templates/table.tex"}  # for a corpus that asks for it, and for the command `table --latex`
+AROUND = {
+    *("raretokens/__init__.py", "raretokens/public.py", "reproduction/__init__.py", "reproduction/paths.py"),
+    *(f"reproduction/pipeline/{name}.py" for name in ("stages", "surroundings", "job_file")),
+}
+# For a corpus that asks for it, and for the command `table --latex`.
+LATE = {"reproduction/corpora/moses.py", "reproduction/report/templates/table.tex"}
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +108,12 @@ def test_a_stage_runs_on_what_it_declares_alone(built, alone, name):
 @pytest.mark.parametrize("name", ALONE)
 def test_a_job_counts_the_code_that_its_stage_runs(built, alone, name):
     """Every function of the package that it called and every file of data that it read; no file that it did not import."""
-    code, seen = Code(built / "src/raretokens"), json.loads((alone / name / "seen.json").read_text())
+    code, seen = Code(built / "src"), json.loads((alone / name / "seen.json").read_text())
     roots, told = job(built, name)
     reached = code.reached(*roots)
     assert len(seen["called"]) > 5
     for file, line in seen["called"]:
-        path = code.package / file
+        path = code.source / file
         counted = [code.statements(path)[number] for number in reached.get(path, ())]
         assert file in AROUND or any(line in statement.lines for statement in counted), f"{file}:{line}"
     files = {*code.of_files(*roots)} - AROUND
@@ -131,7 +135,7 @@ def job(built: Path, name: str) -> tuple[tuple[str, ...], dict]:
 def test_nothing_changed_does_nothing(built):
     """But `jobs`, which looks at the code. A comment in it changes nothing that is in git."""
     assert RUNNING.findall(run(built, "dvc", "repro").stdout) == ["jobs"]
-    for file in (built / "src/raretokens").rglob("*.py"):
+    for file in (built / "src").rglob("*.py"):
         file.write_text(f"# A comment.\n{file.read_text()}")
     assert RUNNING.findall(run(built, "dvc", "repro").stdout) == ["jobs"]
     run(built, "git", "checkout", "-q", "src")

@@ -15,9 +15,10 @@ from test_guides import PAGES
 from tiny import world
 from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
 
-from raretokens.cli import build_parser
+from raretokens.cli import RARETOKENS
 from raretokens.errors import UserError
 from reproduction.commands import scale_commands
+from reproduction.commands.table import REPRODUCTION
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,9 +47,10 @@ def test_every_command_is_understood(command):
         assert done.returncode == 0, done.stderr
     elif words[0] == "dvc":
         assert callable(parse_args(words[1:]).func)
-    elif "raretokens" in words[:3]:  # also as python -m raretokens
-        arguments = words[words.index("raretokens") + 1 :]
-        assert callable(build_parser(arguments[:1]).parse_args(arguments).function)
+    elif words[0] == "raretokens" or words[:2] == ["python", "-m"]:
+        _, *arguments = words if words[0] == "raretokens" else words[2:]
+        program = RARETOKENS if "raretokens" in words[:3] else REPRODUCTION
+        assert callable(program.parser(arguments[:1]).parse_args(arguments).function)
     else:
         script = place / words[0]
         assert os.access(script, os.X_OK)
@@ -136,7 +138,7 @@ def pages(tmp_path, monkeypatch) -> Path:
 
 
 def refresh(*words: str) -> None:
-    arguments = build_parser(["readme"]).parse_args(["readme", *words])
+    arguments = REPRODUCTION.parser(["readme"]).parse_args(["readme", *words])
     arguments.function(arguments)
 
 

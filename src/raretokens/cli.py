@@ -21,7 +21,7 @@ class Program:
     name: str
     description: str
     audiences: Mapping[str, Mapping[str, tuple[str, str]]]  # heading -> command -> its `module:function`, and its help line
-    install: Callable[[str], str]  # library -> how to install what the commands need
+    install: Callable[[str, str], str]  # command and library -> how to install what the command needs
 
     @property
     def commands(self) -> dict[str, tuple[str, str]]:
@@ -38,7 +38,7 @@ class Program:
             library = (error.name or "").partition(".")[0]
             if not library or library in (one.partition(".")[0] for one, _ in self.commands.values()):
                 raise
-            sys.exit(f"error: {library} is not installed: {self.install(library)}")
+            sys.exit(f"error: {library} is not installed: {self.install(name, library)}")
 
     def parser(self, names: Collection[str] = ()) -> argparse.ArgumentParser:
         """Build the parser of all commands, with the arguments of the commands `names`."""
@@ -109,7 +109,7 @@ RARETOKENS = Program(
             ),
         }
     },
-    lambda library: f"pip install {library}",
+    lambda command, library: "pip install pandas pydantic pyyaml rich" if command == "claims" else f"pip install {library}",
 )
 
 

@@ -18,14 +18,14 @@ from inspect import CO_NEWLOCALS
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 
-PACKAGE = Path(sys.argv[1]) / "raretokens"
-INSIDE = f"{PACKAGE}/"
+SOURCE = Path(sys.argv[1])
+INSIDE = f"{SOURCE}/r"
 
 
 def files() -> set[str]:
     """Of the package, as far as they are imported."""
     found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    return {str(Path(file).relative_to(PACKAGE)) for file in found if file and Path(file).is_relative_to(PACKAGE)}
+    return {str(Path(file).relative_to(SOURCE)) for file in found if file and Path(file).is_relative_to(SOURCE)}
 
 
 def seen(stage: str, names: list[str]) -> dict:
@@ -42,7 +42,7 @@ def seen(stage: str, names: list[str]) -> dict:
             getattr(stages, stage)(*names)
         except BaseException:
             error = traceback.format_exc()
-    data = {str(Path(path).relative_to(PACKAGE)) for path in opened if Path(path).is_relative_to(PACKAGE)}
+    data = {str(Path(path).relative_to(SOURCE)) for path in opened if Path(path).is_relative_to(SOURCE)}
     return {
         "before": sorted(before),
         "imported": sorted(files() - before),
@@ -62,7 +62,7 @@ def called() -> Iterator[set[tuple[str, int]]]:
         if code.co_filename.startswith(INSIDE) and code.co_filename.endswith(".py") and _is_function(frame):
             if code.co_name != "<lambda>" and code.co_name.startswith("<") and not (caller and _is_function(caller)):
                 return
-            found.add((str(Path(code.co_filename).relative_to(PACKAGE)), code.co_firstlineno))
+            found.add((str(Path(code.co_filename).relative_to(SOURCE)), code.co_firstlineno))
 
     sys.settrace(trace)
     threading.settrace(trace)

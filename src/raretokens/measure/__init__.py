@@ -8,7 +8,7 @@ measurement    the metrics of each embedding; row_order arranges rows in the ord
 predictions    perplexity, Uniq and continuations of causal models
 streaming      sums over embeddings that do not fit in memory
 comparison     differences between models, with bootstrap replicates of the geometry
-output         the page, Markdown, CSV, JSON and figures
+output         summaries and differences as lines; page: HTML, Markdown, CSV, JSON and figures
 row_length     notes where I(W) depends on the length of rows
 notes          assumptions, and parts that were left out, with the reason; progress
 candidates     candidates for under-trained rows, with explanations

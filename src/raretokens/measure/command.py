@@ -82,6 +82,8 @@ def measure_with(arguments: argparse.Namespace, readers: "Sequence[Reader]" = ()
     options = Options(
         texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading, arguments.compare
     )
+    if arguments.out:
+        from raretokens.measure import page  # before the measurement, as a library may be missing
     measurements = []
     for given, name in zip(arguments.models, distinct_names(arguments.models), strict=True):
         model = load_model(given, arguments.vocabulary, readers)
@@ -93,7 +95,7 @@ def measure_with(arguments: argparse.Namespace, readers: "Sequence[Reader]" = ()
         measurements += found
     comparisons = compare(measurements) if arguments.compare else []
     if arguments.out:
-        output.write(measurements, arguments.out, comparisons)
+        page.write(measurements, arguments.out, comparisons)
         print(arguments.out / "index.html", file=sys.stderr)
     if arguments.compare:
         print("\n".join(output.difference_lines(comparisons)))

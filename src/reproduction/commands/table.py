@@ -31,5 +31,5 @@ REPRODUCTION = Program(
             "export": (f"{RUN}:export", "Export a trained run to transformers or CTranslate2"),
         },
     },
-    lambda library: "pip install '.[pipeline]' in the clone",
+    lambda command, library: "pip install '.[pipeline]' in the clone",
 )
