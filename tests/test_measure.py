@@ -350,7 +350,8 @@ def test_a_file_that_shrinks_after_loading_costs_one_line(tmp_path, dtype):
     (["lm/pieces", "--text", "nowhere.txt"], "nowhere.txt: no such text"),
     (["lm/peices"], "lm/peices: no such file, model folder or run; of the trained runs, the nearest is lm/pieces"),
     (["nothere"], "nothere: no such file, model folder or run; of the trained runs, the nearest is "),
-    (["gpt2"], "nothing is downloaded, so give a folder, as `hf download gpt2 --local-dir gpt2`"),
+    (["gpt2"], "a model of the Hugging Face Hub is hf://owner/name, such as hf://openai-community/gpt2"),
+    (["Qwen/Qwen2.5-0.5B"], "such as hf://Qwen/Qwen2.5-0.5B"),
     (["nowhere.npy"], "nowhere.npy: no such file, model folder or run"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(scale, monkeypatch, arguments, message):

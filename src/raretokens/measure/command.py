@@ -24,7 +24,7 @@ def _shares(text: str) -> list[float]:
 
 ARGUMENTS = (
     argument("models", nargs="+", metavar="MODEL", help="a folder of transformers, CTranslate2 or Marian (also zipped), "
-             "a .safetensors, .npy, .npz or word-vector file (also .gz)"),
+             "a .safetensors, .npy, .npz or word-vector file (also .gz), or hf://owner/name[@revision] of the Hugging Face Hub"),
     argument("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
              "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt"),
     argument("--test", type=Path, help="text that causal models read; default: the counted text"),
@@ -48,9 +48,9 @@ ARGUMENTS = (
 
 @command(*ARGUMENTS)
 def measure(arguments: argparse.Namespace) -> None:
-    """Measure the embeddings of models. Read each embedding from its file block by block. Run no code of a model folder, unpickle
-    nothing and download nothing. Note assumptions and omissions on standard error and on the page. Print a summary of each
-    embedding, and without --out all metrics."""
+    """Measure the embeddings of models. Read each embedding from its file block by block. Run no code of a model folder, and
+    unpickle nothing. Download only the embeddings and the tokenizer of hf:// models. Note assumptions and omissions on standard
+    error and on the page. Print a summary of each embedding, and without --out all metrics."""
     measure_with(arguments)
 
 

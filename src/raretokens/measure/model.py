@@ -1,6 +1,7 @@
-"""A model to measure, from a model folder or a file: embeddings, tokenizer and text layout."""
+"""A model to measure, from a model folder, a file or the Hub: embeddings, tokenizer and text layout."""
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from raretokens.errors import UserError
 from raretokens.measure.embeddings import MATRIX, choose_embeddings, setting, single_embedding, unmeasured
 from raretokens.measure.formats import (
     PICKLED,
+    SUFFIXES,
     VECTORS,
     is_engine_file,
     is_npy,
@@ -21,14 +23,16 @@ from raretokens.measure.formats import (
     refuse,
     unpack_folder,
 )
+from raretokens.measure.hub import is_hub_name
+from raretokens.measure.hub_folder import DownloadError, HubFolder
 from raretokens.measure.notes import Notes
 from raretokens.measure.stored_matrix import StoredMatrix
 from raretokens.measure.tokenizers import Tokenizer, load_tokenizer, special_ids
 from raretokens.measure.vocabularies import find_tokens, name_rows
 
 SHARD = re.compile(r"model-\d{5}-of-\d{5}")
-HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # such as gpt2 or EleutherAI/pythia-70m
-DOWNLOAD = "nothing is downloaded, so give a folder, as `hf download {name} --local-dir {folder}` of huggingface_hub writes it"
+NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # such as gpt2 or EleutherAI/pythia-70m
+ON_HUB = "a model of the Hugging Face Hub is hf://owner/name, such as hf://{name}"
 
 
 @dataclass
@@ -51,6 +55,7 @@ class Model:
     notes: list[str] = field(default_factory=list)  # assumptions, and matrices that are not measured
     has_two_vocabularies: bool = False  # of encoder and decoder; the tokenizer is then the encoder's
     causal: Callable[[Any], Any] | None = None  # loads the model itself to predict a text; None: as a folder of transformers
+    is_on_hub: bool = False  # only the embeddings were downloaded
     folder: Any = None  # temporary folders of the embedding
 
     @property
@@ -72,20 +77,23 @@ def load_model(name: str, vocabulary: Path | None = None, readers: Sequence[Read
     """Load a model folder (also zipped) or a file.
 
     Args:
-        name: its path.
+        name: its path, or hf://owner/name of the Hugging Face Hub, also with @revision.
         vocabulary: file with the token of each row, for models whose own files do not name their rows.
         readers: of further kinds of models, which are asked first.
 
     Raises:
         UserError: if no such model can be measured, with the reason.
     """
+    if is_hub_name(name):
+        return _load_hub(name, vocabulary)
     path = Path(name)
     if found := next(filter(None, (read(name, vocabulary) for read in readers)), None):
         return found
     if path.is_dir():
         return _load_folder(path, vocabulary)
     if not path.is_file():
-        advice = f"; {DOWNLOAD.format(name=name, folder=path.name)}" if HUB_NAME.fullmatch(name) and not path.suffix else ""
+        on_hub = ON_HUB.format(name=name if "/" in name else "openai-community/gpt2")
+        advice = f"; {on_hub}" if NAME.fullmatch(name) and path.suffix not in SUFFIXES else ""
         raise UserError(f"{name}: no such file or model folder{advice}")
     if unpacked := unpack_folder(path):
         return _load_unpacked(path, *unpacked, vocabulary)
@@ -103,7 +111,10 @@ def distinct_names(models: Sequence[str]) -> list[str | None]:
     paths = [Path(model).absolute() for model in models]
     if twice := next((model for model, path in zip(models, paths, strict=True) if paths.count(path) > 1), None):
         raise UserError(f"{twice}: is given twice")
-    own = [path.name if path.is_dir() else path.stem for path in paths]
+    own = [
+        model if is_hub_name(model) else path.name if path.is_dir() else path.stem
+        for model, path in zip(models, paths, strict=True)
+    ]
     longer = [f"{path.parent.name}/{name}" for path, name in zip(paths, own, strict=True)]
     return [
         None if own.count(name) == 1 else long if longer.count(long) == 1 else model
@@ -151,6 +162,22 @@ def _load_folder(folder: Path, vocabulary: Path | None) -> Model:
     return _load_file(engines[0], folder.resolve().name, vocabulary) if engines else _load_transformers(folder, vocabulary)
 
 
+# Models of the Hugging Face Hub.
+
+
+def _load_hub(name: str, vocabulary: Path | None) -> Model:
+    """Load the embeddings and the tokenizer of a model of the Hub. Print how many bytes were read of how many."""
+    hub = HubFolder(name)
+    try:
+        model = _load_transformers(hub.path, vocabulary, hub)
+    except (UserError, DownloadError) as error:
+        raise UserError(str(error).replace(str(hub.path), name)) from None
+    model.name, model.is_on_hub = hub.title, True
+    model.notes[:0] = hub.notes
+    print(hub.traffic, file=sys.stderr, flush=True)
+    return model
+
+
 # Model folders of transformers.
 
 
@@ -161,10 +188,12 @@ def flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
 
 
 
-def _load_transformers(folder: Path, vocabulary: Path | None) -> Model:
+def _load_transformers(folder: Path, vocabulary: Path | None, hub: HubFolder | None = None) -> Model:
     notes = Notes()
     config = _read_settings(folder / "config.json", notes)
     tensors = _read_tensors(folder, notes)
+    if hub:
+        tensors = hub.with_downloads(tensors)
     matrices, has_output_bias = choose_embeddings(folder, tensors, config, notes)
     tokenizer = None
     if _shares_rows(tensors):

@@ -137,6 +137,8 @@ def load_causal_model(model: Model, reading: Reading) -> CausalModel:
     """Load the model to predict a text. Raise UserError if it is not a usable causal language model."""
     if model.causal:
         return model.causal(reading)
+    if model.is_on_hub:
+        raise UserError("of hf:// models only the embeddings are downloaded; measure a folder, as `hf download` writes it")
     if not (model.path / "config.json").is_file():
         raise UserError("no config.json that describes the model")
     causal = TransformersModel(model.path)

@@ -19,6 +19,10 @@ from raretokens.measure.notes import first_line
 AUTO_CLASSES = ("MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_MASKED_LM_MAPPING",
                 "MODEL_MAPPING")  # fmt: skip
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
+# Whether the user forbids requests to the Hugging Face Hub. import_transformers() sets the first variable.
+IS_OFFLINE = any(
+    os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE") for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+)
 
 
 class Roles(NamedTuple):
@@ -37,7 +41,9 @@ def import_transformers() -> ModuleType:
     """Import transformers in offline mode. Raise ModuleNotFoundError if it is not installed."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     import transformers
+    from huggingface_hub import constants
 
+    constants.HF_HUB_OFFLINE = True  # the variable has no effect if huggingface_hub was imported before
     transformers.logging.set_verbosity_error()  # its warnings are covered by notes
     return transformers
 
