@@ -96,12 +96,16 @@ class Program:
 
 RARETOKENS = Program(
     "raretokens",
-    "Measure models, and judge claims on any systems by their scores.",
+    "Measure and repair models, and judge claims on any systems by their scores.",
     {
         "": {
             "measure": (
                 "raretokens.measure.command:measure",
                 "Measure how degenerate embeddings are, and which of their rows are under-trained",
+            ),
+            "repair": (
+                "raretokens.repair.command:repair",
+                "Initialise under-trained rows of a model folder anew, in a copy of the folder",
             ),
             "claims": (
                 "raretokens.claims.command:judge_claims",

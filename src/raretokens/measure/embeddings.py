@@ -125,7 +125,7 @@ def _stored_name(roles: Roles, parameter: str, tensors: Mapping[str, StoredMatri
     first = next((roles.files[name] for name in family if name in roles.files), None)
     if own is None or first is None or own == first:
         return own or first
-    return first if _are_equal(tensors[own], tensors[first]) else own
+    return first if are_equal(tensors[own], tensors[first]) else own
 
 
 def combine_roles(tensors: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -142,7 +142,7 @@ def _times(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
 
 
-def _are_equal(one: StoredMatrix, other: StoredMatrix) -> bool:
+def are_equal(one: StoredMatrix, other: StoredMatrix) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     pairs = zip(one.blocks(), other.blocks(), strict=True)
@@ -166,7 +166,7 @@ def _by_names(
         )
     has_bias = any(name.endswith(BIAS_NAMES) for name in tensors)
     if output is not None and output != given:
-        is_tied = setting(config, "tie_word_embeddings") is True and _are_equal(output, given)
+        is_tied = setting(config, "tie_word_embeddings") is True and are_equal(output, given)
         matrices = {TIED: given} if is_tied else {INPUT: given, OUTPUT: output}
     elif output is not None or _has_head(config):
         matrices = {TIED: given}

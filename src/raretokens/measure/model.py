@@ -191,7 +191,7 @@ def flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
 def _load_transformers(folder: Path, vocabulary: Path | None, hub: HubFolder | None = None) -> Model:
     notes = Notes()
     config = _read_settings(folder / "config.json", notes)
-    tensors = _read_tensors(folder, notes)
+    tensors = read_tensors(folder, notes)
     if hub:
         tensors = hub.with_downloads(tensors)
     matrices, has_output_bias = choose_embeddings(folder, tensors, config, notes)
@@ -262,7 +262,7 @@ def _read_settings(path: Path, notes: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
+def read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
     """Return the tensors of the files that transformers would load: model.safetensors, or else the files of the index."""
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     others = sorted(path for path in folder.glob("*.safetensors") if path != single)
