@@ -135,7 +135,7 @@ def test_a_metric_that_scores_gain_is_adopted_without_scoring_again(scale):
     edit(scale, '"norm_rms": norm_rms,', '"norm_rms": norm_rms, "norm_rms_again": norm_rms,')
     done = adopt(scale)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 stages adopted\nadded metrics, which score files made before lack: norm_rms_again\n" in done.stdout
+    assert "1 stages adopted\nadded metrics, which added.csv records: norm_rms_again\n" in done.stdout
     assert score.read_bytes() == before
     assert "belong to this code" in run(scale, "python", "-m", "reproduction", "verify").stdout
 

@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import pytest
 
-from reproduction.pipeline.added_metrics import added_metrics, without_covered
+from reproduction.pipeline.added_metrics import added_metrics, lacking, record, without_covered
 
 SCORE = {
     "run": "mle",
@@ -77,3 +77,16 @@ def test_a_metric_names_its_groups():
     assert without_covered({"norm_rms.total", "norm_rms", "ppl.freq", "norm_rms_more.total"}) == [
         "norm_rms", "norm_rms_more.total", "ppl.freq"
     ]  # fmt: skip
+
+
+def test_the_score_files_that_lack_an_added_metric_are_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert lacking({"score-lm": ["mle.json"]}) == {}  # nothing was ever added
+    record({"score-lm": {"norm_rms.total", "norm_rms.rare", "norm_rms"}})
+    record({"score-nmt": {"iso_score"}})
+    files = {"score-lm": ["mle.json", "agg.json", "gone.json", "mle.bootstrap.csv"], "score-nmt": ["base.json"]}
+    for name in ("mle", "agg", "base"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(SCORE))
+    (tmp_path / "agg.json").write_bytes(changed("signatures", 3, to=["norm_rms", "norm:2"]))
+    (tmp_path / "mle.bootstrap.csv").write_text(BOOTSTRAP)
+    assert lacking(files) == {"iso_score": 1, "norm_rms": 1}

@@ -353,7 +353,7 @@ def test_only_a_score_stage_may_gain_metrics(scale, capsys):
     edit(scored(loss=1.5), scored(loss=1.5, added=2.5), SCORE)
     before = report.read_bytes()
     assert Adoption("HEAD", 1, Path()).adopt()
-    assert "added metrics, which score files made before lack: added" in capsys.readouterr().out
+    assert "added metrics, which added.csv records: added" in capsys.readouterr().out
     assert report.read_bytes() == before
     edit(scored(a=1), scored(a=1, b=2), ENCODE)
     edit(scored(), scored(c=3), TRAIN)

@@ -67,6 +67,11 @@ def test_reports_of_the_same_parameters_belong(scale):
     assert str(verify()) == "the outputs of 4 stages belong to this code and these parameters"
 
 
+def test_adopted_score_files_without_a_metric_that_was_added_are_counted(scale, monkeypatch):
+    monkeypatch.setattr(lock_file, "lacking", lambda files: {"norm_rms": len(files["score-lm"])})
+    assert str(verify()).endswith("; score files that were adopted lack metrics that were added since: norm_rms (2 files)")
+
+
 def test_stages_that_would_be_told_something_else_are_newer(scale):
     params = Path("params.yaml")
     params.write_text(params.read_text().replace("alpha: 0.03", "alpha: 0.04", 1))

@@ -1,12 +1,20 @@
-"""Metrics that new code adds to the files of a score stage while it keeps their former content."""
+"""Metrics that new code adds to the files of a score stage while it keeps their former content.
+
+The file `added.csv` of a scale lists them, because adopted score files lack them until their stages run again.
+"""
 
 import csv
 import json
-from collections.abc import Collection, Iterator
-from pathlib import PurePath
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path, PurePath
 from typing import Any
 
+from raretokens import csv_files
+from raretokens.files import write_text
 from raretokens.metrics.score_files import signature_of
+
+ADDED = Path("added.csv")  # in the folder of a scale: kind of a score stage, and a metric that its files may lack
 
 
 def added_metrics(name: str, old: bytes, new: bytes) -> set[str] | None:
@@ -70,3 +78,28 @@ def _added_to_table(old: str, new: str) -> set[str] | None:
         added = {*after[0]} - {*before[0]}
         kept = [[cell for column, cell in zip(after[0], row, strict=True) if column not in added] for row in after]
     return added if kept == before else None
+
+
+def record(added: Mapping[str, set[str]]) -> None:
+    """Add metrics to the list of the scale in the working folder. `added`: kind of a stage -> metrics."""
+    rows = {*_recorded(), *((kind, name) for kind, names in added.items() for name in without_covered(names))}
+    write_text(ADDED, csv_files.to_csv(sorted(rows), ["stage", "metric"]))
+
+
+def lacking(files: Mapping[str, Iterable[str]]) -> dict[str, int]:
+    """Return metric -> number of score files that lack it, for the metrics that were added since the files were made.
+
+    Args:
+        files: kind of a score stage -> paths of its files; files that are not JSON, or do not exist, are ignored.
+    """
+    found: Counter[str] = Counter()
+    for kind, metric in _recorded():
+        present = (Path(file) for file in files.get(kind, ()) if file.endswith(".json") and Path(file).is_file())
+        trees = (_parsed(file.read_bytes()) for file in present)
+        found[metric] += sum(not signature_of(metric, dict(tree.get("signatures", []))) for tree in trees)
+    return {metric: count for metric, count in sorted(found.items()) if count}
+
+
+def _recorded() -> list[tuple[str, str]]:
+    rows = csv_files.read_csv(ADDED) if ADDED.is_file() else None
+    return [] if rows is None else list(zip(rows.stage, rows.metric, strict=True))

@@ -28,7 +28,7 @@ from reproduction import paths
 from reproduction.paths import LOCK
 from reproduction.pipeline import surroundings as context
 from reproduction.pipeline import trained
-from reproduction.pipeline.added_metrics import without_covered
+from reproduction.pipeline.added_metrics import ADDED, record, without_covered
 from reproduction.pipeline.adoption_trials import CACHE, Replay, Trial, Trials
 from reproduction.pipeline.lock_file import Stage, md5, present_jobs, read_stages
 from reproduction.pipeline.short_training import Version
@@ -77,7 +77,7 @@ class Adoption:
             if not candidates:
                 print(f"every stage of {LOCK} has the job that this code and these parameters make")
                 return True
-            refused, added = [], set()
+            refused, added = [], {}
             for stage in candidates:
                 try:
                     self._check(stage)
@@ -94,7 +94,8 @@ class Adoption:
         write(candidates)
         print(f"{len(candidates)} stages adopted")
         if added:
-            print(f"added metrics, which score files made before lack: {', '.join(without_covered(added))}")
+            record(added)
+            print(f"added metrics, which {ADDED} records: {', '.join(without_covered(set().union(*added.values())))}")
         return True
 
     def _stages(self, old: Version) -> list[Stage]:
@@ -128,10 +129,10 @@ class Adoption:
         self._each(compare, [trial for trial in found.all if names & {stage.name for stage in trial.stages}])
         return refused
 
-    def _replay(self, old: Version, stages: list[Stage], candidates: list[Stage], added: set[str]) -> list[str]:
+    def _replay(self, old: Version, stages: list[Stage], candidates: list[Stage], added: dict[str, set[str]]) -> list[str]:
         """Run other candidates again and return the refusals. Data stages run on this scale, model stages on the demo.
 
-        added: receives the metrics that only the new code writes.
+        added: receives the metrics that only the new code writes, by the kind of their stage.
         """
         data = [stage for stage in candidates if stage.kind in DATA]
         differing = self._compare(Replay(self.revision, Path(), stages, data, CACHE / "replay"))

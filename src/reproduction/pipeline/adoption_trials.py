@@ -144,7 +144,7 @@ class Replay:
     selected: list[Stage]  # stages that run again
     folder: Path  # folder of the replay
     found: dict[str, str | None] = field(default_factory=dict)  # stage -> difference
-    added: set[str] = field(default_factory=set)  # metrics that only the new code writes
+    added: dict[str, set[str]] = field(default_factory=dict)  # kind of a stage -> metrics that only the new code writes
 
     def __post_init__(self) -> None:
         self.locks = {stage.name: threading.Lock() for stage in self.selected}
@@ -198,7 +198,8 @@ class Replay:
         if old == new:
             return True
         added = added_metrics(name, old, new) if stage.kind.startswith("score-") else None
-        self.added |= added or set()
+        if added:
+            self.added.setdefault(stage.kind, set()).update(added)
         return bool(added)
 
     def _compare(self, stage: Stage, path: str, recorded: str) -> Iterator[str]:

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from raretokens.yaml_files import read_yaml
 from reproduction import paths
+from reproduction.pipeline.added_metrics import lacking
 from reproduction.pipeline.jobs import job_files
 from reproduction.pipeline.parameters_file import load
 from reproduction.pipeline.surroundings import root
@@ -97,6 +99,7 @@ class Verification(NamedTuple):
     outdated: list[str]  # names of stages whose present jobs differ from dvc.lock
     inputs: list[str]  # committed inputs that differ from dvc.lock, such as data/paper
     changed: list[str]  # report files and folders that differ from dvc.lock, and report files that no stage makes
+    lacking: Mapping[str, int] = MappingProxyType({})  # metric that was added since -> number of score files without it
 
     @property
     def matches(self) -> bool:
@@ -108,7 +111,9 @@ class Verification(NamedTuple):
         if not self.stages:
             return "never run"
         if self.matches:
-            return f"the outputs of {self.stages} stages belong to this code and these parameters"
+            metrics = ", ".join(f"{name} ({count} files)" for name, count in self.lacking.items())
+            lack = f"; score files that were adopted lack metrics that were added since: {metrics}" if metrics else ""
+            return f"the outputs of {self.stages} stages belong to this code and these parameters{lack}"
         kinds = Counter(name.partition("@")[0] for name in self.outdated)
         newer = [*(f"{kind} ({count})" for kind, count in kinds.items()), *self.inputs]
         return f"newer than the reports: {', '.join(newer)}; dvc repro makes the reports anew"
@@ -122,6 +127,7 @@ def verify() -> Verification:
     stages = read_stages(paths.LOCK, present_jobs()) if paths.LOCK.is_file() else []
     stages = [stage for stage in stages if stage.new is not None]
     inputs = {path: own for stage in stages for path, own in stage.deps.items() if _is_committed(path)}
+    kinds = {stage.kind for stage in stages}
     outs = {path: own for stage in stages for path, own in stage.outs.items()}
     reports = {path: own for path, own in outs.items() if paths.REPORTS in Path(path).parents}
     return Verification(
@@ -129,6 +135,7 @@ def verify() -> Verification:
         outdated=[stage.name for stage in stages if md5(stage.new) != stage.md5],
         inputs=_differing(inputs),
         changed=[*_differing(reports), *_without_stage(stages)],
+        lacking=lacking({kind: [out for stage in stages if stage.kind == kind for out in stage.outs] for kind in kinds}),
     )
 
 
