@@ -28,7 +28,7 @@ from raretokens.metrics.similarity import read_pairs, word_similarity
 from raretokens.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization import token_files as streams
 from reproduction.corpora.tokenization.settings import Groups
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import skipgram
 from reproduction.training.recipe import Execution, Observer, RuleChoice, Training
 from reproduction.training.recipe import TrainJob as Job

@@ -25,7 +25,8 @@ from reproduction.papers.logit_bias import choose, curves_of, frontier_points
 from reproduction.papers.scores import AllScores
 from reproduction.pipeline.parameters_file import load
 from reproduction.report.decomposition_page import to_csv, to_markdown
-from reproduction.run_sheet import Run, Sheet
+from reproduction.run import Run
+from reproduction.run_sheet import Sheet
 from reproduction.tasks.evaluation import decomposition as decomposing
 from reproduction.tasks.evaluation.decomposition import (
     CONSTANTS,

@@ -4,8 +4,9 @@ import lzma
 
 import numpy as np
 
-from raretokens.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
+from raretokens.metrics.predictions import paper_prefix_uniq
 from raretokens.vocabulary import EOS, SPECIALS
+from reproduction.tasks.evaluation.paper_prefixes import find_paper_prefixes
 
 PIECES = [*SPECIALS, *["▁A", "▁Com", "pany", ",", "▁2", "nd", "▁Amos", "▁was", "▁born", "▁by"]]
 IDS = {piece: i for i, piece in enumerate(PIECES)}

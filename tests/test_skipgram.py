@@ -18,7 +18,7 @@ from raretokens.objectives.registry import build, declared
 from raretokens.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization import token_files as streams
 from reproduction.corpora.tokenization.settings import Groups
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import skipgram
 from reproduction.training.models.skip_gram import SkipGram
 from reproduction.training.recipe import Execution, Observer, RuleChoice, Training

@@ -15,7 +15,7 @@ from reproduction.pipeline.machine import monitor
 from reproduction.pipeline.machine import precision as speed
 from reproduction.pipeline.machine.monitor import Progress, Speed, Trackers
 from reproduction.pipeline.machine.settings import Machine
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.training.recipe import Observer, Observers, Training
 from reproduction.training.recipe import TrainJob as Job
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
 from raretokens.metrics.bootstrap import REPLICATES, resample
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks.evaluation import word_recall
 from reproduction.tasks.nmt import RecallJob, Texts, recall
 

@@ -9,7 +9,7 @@ from raretokens.objectives.registry import build
 from raretokens.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization import token_files as streams
 from reproduction.corpora.tokenization.settings import Groups
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import load
 from reproduction.training.criterion import Criterion
 from reproduction.training.loop import Trainer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from raretokens.metrics.score_files import Metrics
 from raretokens.schema import Section
 from reproduction.corpora.tokenization.token_files import tokens
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import Headline, Task
 from reproduction.tasks.evaluation.artifacts import Artifacts
 from reproduction.tasks.evaluation.job_specs import ScoreJob

@@ -1,15 +1,12 @@
 """Metrics of predictions: perplexity, Uniq and repetition of language models; accuracy of classifiers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from scipy.stats import rankdata
 
 from raretokens.metrics import bootstrap
-from raretokens.vocabulary import EOS, GROUP_NAMES, SPACE
-
-FIRST_WORDS = ("A Company, 2nd", "The twelve 45", "Despite the expensive", "Amos was born")  # AGG table 14, samples 1 to 4
-LONGEST = 40  # tokens that suffice for the first words under any tokenization
+from raretokens.vocabulary import GROUP_NAMES
 
 
 def perplexity(
@@ -119,29 +116,6 @@ def paper_prefix_uniq(
     """Uniq of the continuations of AGG table 14's prefixes, by sample number."""
     value = {str(number): len(np.unique(text)) for number, text in zip(numbers, texts, strict=True)}
     return value, f"of:{source}|prefix:{prefix}|length:{texts.shape[1]}|prefixes:printed|split:test"
-
-
-def find_paper_prefixes(text: np.ndarray, tokens: Sequence[str], needed: int) -> dict[int, int]:
-    """Find where the prefixes of AGG table 14 begin in a test text, by their first words.
-
-    Args:
-        text: Ids of the test text.
-        tokens: Tokens of the vocabulary, by id. Blanks are ignored, because versions of the text differ in them.
-        needed: Number of tokens that the text must have from the start of the prefix on.
-    Returns:
-        Sample number in the table -> position of its prefix. Prefixes that the text lacks are left out.
-    """
-    starts = [0, *(np.flatnonzero(text[:-1] == EOS) + 1).tolist()]
-    lines = {start: _without_blanks(tokens[i] for i in text[start : start + LONGEST].tolist()) for start in starts}
-    found = {
-        number: next((start for start, line in lines.items() if line.startswith(_without_blanks(words))), None)
-        for number, words in enumerate(FIRST_WORDS, start=1)
-    }
-    return {number: start for number, start in found.items() if start is not None and start + needed <= len(text)}
-
-
-def _without_blanks(parts: Iterable[str]) -> str:
-    return "".join(part.replace(SPACE, "").replace(" ", "") for part in parts)
 
 
 def reference_continuations(text: np.ndarray, *, samples: int, prefix: int, length: int) -> np.ndarray:

@@ -17,7 +17,8 @@ from reproduction.papers.load import load_figures
 from reproduction.pipeline.code import Code
 from reproduction.pipeline.job_file import job_text, params_hash
 from reproduction.pipeline.surroundings import root
-from reproduction.run_sheet import Run, Sheet
+from reproduction.run import Run
+from reproduction.run_sheet import Sheet
 from reproduction.tasks import describe
 from reproduction.tasks.evaluation.job_specs import ScoreJob
 from reproduction.tasks.parameters import Parameters

@@ -10,7 +10,7 @@ from raretokens.errors import UserError
 from raretokens.metrics.score_files import Metrics, Replicates
 from raretokens.schema import Section
 from reproduction.corpora.tokenization.token_files import read_labels, read_meta, tokens
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import ComparedMetric, Headline, Task
 from reproduction.tasks.evaluation.artifacts import Artifacts, lines
 from reproduction.tasks.evaluation.job_specs import ClassifierPredictJob, MajorityBaseline, ScoreJob

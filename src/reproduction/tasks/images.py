@@ -11,7 +11,7 @@ from raretokens.metrics.score_files import Metrics, Replicates
 from raretokens.schema import Section
 from raretokens.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization.token_files import read_images
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import Headline, Task, classify
 from reproduction.tasks.evaluation.artifacts import Artifacts
 from reproduction.tasks.evaluation.job_specs import ClassifierPredictJob, MajorityBaseline, ScoreJob

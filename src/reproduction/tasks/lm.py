@@ -13,7 +13,7 @@ from raretokens.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
 from reproduction.corpora.registry import corpus_languages, known_corpora
 from reproduction.corpora.tokenization.settings import Groups
 from reproduction.corpora.tokenization.token_files import read_splits, tokens
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import ComparedMetric, Headline, Task
 from reproduction.tasks.evaluation.artifacts import Artifacts
 from reproduction.tasks.evaluation.job_specs import (
@@ -210,7 +210,8 @@ def _excluding_rare(
 
 def _continued_paper_prefixes(artifacts: Artifacts, targets: np.ndarray, settings: Continuation) -> Metrics:
     """Return Uniq of the continuations of AGG table 14's prefixes, if the test text contains these prefixes."""
-    from raretokens.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
+    from raretokens.metrics.predictions import paper_prefix_uniq
+    from reproduction.tasks.evaluation.paper_prefixes import find_paper_prefixes
 
     found = find_paper_prefixes(targets, artifacts.vocabulary.tokens, settings.prefix + settings.length)
     if not found:
@@ -312,7 +313,8 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
 
 def _written_after_paper_prefixes(vocabulary: Vocabulary, targets: np.ndarray, settings: Continuation) -> Metrics:
     """Return Uniq of the test text's own continuations of AGG table 14's prefixes, if the text contains these prefixes."""
-    from raretokens.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
+    from raretokens.metrics.predictions import paper_prefix_uniq
+    from reproduction.tasks.evaluation.paper_prefixes import find_paper_prefixes
 
     found = find_paper_prefixes(targets, vocabulary.tokens, settings.prefix + settings.length)
     if not found:

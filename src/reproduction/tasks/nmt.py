@@ -10,7 +10,7 @@ from raretokens.metrics.score_files import Metrics, Replicates
 from raretokens.schema import Name, Section
 from raretokens.vocabulary import SPACE, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization.token_files import Bitext, read_splits
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import ComparedMetric, Headline, Task, parameters
 from reproduction.tasks.evaluation.artifacts import Artifacts, lines
 from reproduction.tasks.evaluation.job_specs import Decoding, ScoreJob, TranslateJob

@@ -9,7 +9,7 @@ from raretokens.schema import Count, Length, Name, Seed, Strict
 from reproduction import tasks
 from reproduction.corpora.registry import Corpus
 from reproduction.corpora.tokenization.settings import AlignJob, Groups, Vocabulary, WordVocabulary
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.training.models.shapes import shape_of
 from reproduction.training.recipe import Beta, RuleChoice, Training
 

@@ -11,7 +11,7 @@ import numpy as np
 from raretokens.metrics.score_files import Metrics, Replicates
 from raretokens.schema import Section
 from reproduction.corpora.tokenization.token_files import tokens
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import ComparedMetric, Headline, Task
 from reproduction.tasks.evaluation.artifacts import Artifacts
 from reproduction.tasks.evaluation.job_specs import RecurrentEvaluation, RecurrentPredictJob, ScoreJob

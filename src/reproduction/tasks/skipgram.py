@@ -9,7 +9,7 @@ from raretokens.schema import Section
 from raretokens.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization.settings import Groups
 from reproduction.corpora.tokenization.token_files import read_splits, tokens
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import ComparedMetric, Headline, Task
 from reproduction.tasks.evaluation.artifacts import Artifacts
 from reproduction.tasks.evaluation.job_specs import ScoreJob

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, PositiveFloat
 
 from raretokens.schema import Count, Length, Section, Strict
 from reproduction.corpora.tokenization.settings import Groups
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 
 RULES = Path(__file__).with_name("rules")  # folder of the optimizer rules
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]

@@ -16,7 +16,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from raretokens.loss import gated_cross_entropy
 from reproduction.pipeline.machine import settings
 from reproduction.pipeline.machine.cards import Card
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks import describe
 from reproduction.training.batches import least_tokens
 from reproduction.training.example_batches import bucket_tokens

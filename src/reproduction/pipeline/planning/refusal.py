@@ -14,7 +14,7 @@ from reproduction.paths import DATA, MACHINE, STATES
 from reproduction.pipeline.machine.settings import device
 from reproduction.pipeline.planning.plan import Planned, plan
 from reproduction.pipeline.planning.vocabulary import encoded_size
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.training.recipe import TrainJob
 
 CERTAIN = 0.6  # a run is refused if even this share of its estimated memory is not free

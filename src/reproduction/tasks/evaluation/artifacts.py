@@ -11,7 +11,7 @@ from safetensors import safe_open
 from raretokens.errors import UserError
 from raretokens.files import atomic_write
 from raretokens.vocabulary import FILLER, SPECIALS, VOCABULARY, Vocabulary
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.tasks.evaluation.job_specs import ScoreJob
 
 

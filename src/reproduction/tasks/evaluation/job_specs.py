@@ -6,7 +6,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from raretokens.schema import Count, Length, Section, Strict
 from reproduction.corpora.tokenization.settings import Groups
-from reproduction.run_sheet import Run
+from reproduction.run import Run
 from reproduction.training.recipe import Training
 
 

@@ -23,9 +23,9 @@ def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Pat
     continuation.npy is samples x length, int32. located.npy has the continuations of the prefixes in AGG table 14, where the
     text has any of them.
     """
-    from raretokens.metrics.predictions import find_paper_prefixes
     from reproduction.corpora.tokenization.token_files import tokens
     from reproduction.tasks.evaluation.artifacts import write_array
+    from reproduction.tasks.evaluation.paper_prefixes import find_paper_prefixes
     from reproduction.training.models.registry import build, load_weights
 
     run, settings = job.run, job.evaluation
