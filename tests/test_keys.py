@@ -175,7 +175,7 @@ def test_no_stage_reads_params_yaml_beside_its_job():
     in_context = {name for name, node in functions(context).items() if "PARAMETERS" in ast.unparse(node)}
     assert in_context == {"mirror", "own_file"}
     for name, node in stages.items():
-        run = {*jobs.CODE.reached(f"{jobs.STAGES}:{name}()")}
+        run = {jobs.CODE.source / file for file in jobs.CODE.of_files(f"{jobs.STAGES}:{name}()")}
         assert (run & readers <= {checking}) is (name != "jobs"), name  # claims name runs of all scales
         assert any(f"surroundings.{reader}" in ast.unparse(node) for reader in in_context) is (name in ("fetch", "own")), (
             name

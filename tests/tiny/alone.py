@@ -31,11 +31,10 @@ def files() -> set[str]:
 def seen(stage: str, names: list[str]) -> dict:
     opened: list[str] = []
     sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
-    from reproduction.pipeline import stages
-    from reproduction.pipeline import surroundings as context
+    from reproduction.pipeline import stages, surroundings
 
-    context.training = _train
-    context.machine = lambda: SimpleNamespace(decoding_batch=1024)
+    surroundings.training = _train
+    surroundings.machine = lambda: SimpleNamespace(decoding_batch=1024)
     before, error = files(), ""
     with called() as functions:
         try:

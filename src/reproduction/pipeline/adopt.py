@@ -26,8 +26,7 @@ from raretokens.errors import UserError
 from raretokens.files import atomic_write
 from reproduction import paths
 from reproduction.paths import LOCK
-from reproduction.pipeline import surroundings as context
-from reproduction.pipeline import trained
+from reproduction.pipeline import surroundings, trained
 from reproduction.pipeline.added_metrics import ADDED, record, without_covered
 from reproduction.pipeline.adoption_trials import CACHE, Replay, Trial, Trials
 from reproduction.pipeline.lock_file import Stage, md5, present_jobs, read_stages
@@ -99,7 +98,7 @@ class Adoption:
         return True
 
     def _stages(self, old: Version) -> list[Stage]:
-        folder = old.root / context.git("rev-parse", "--show-prefix")
+        folder = old.root / surroundings.git("rev-parse", "--show-prefix")
         old.run(["1", "jobs"], folder)
         return read_stages(LOCK, present_jobs(), folder)
 
@@ -141,7 +140,7 @@ class Adoption:
         if not kinds:
             return refused
         old.run(["1", "jobs"], old.root)
-        demo = read_stages(self.demo / LOCK, present_jobs(context.root() / paths.PARAMETERS), old.root)
+        demo = read_stages(self.demo / LOCK, present_jobs(surroundings.root() / paths.PARAMETERS), old.root)
         demo = [stage for stage in demo if stage.new and stage.is_former() and not stage.changed()]
         distinct = {stage.recipe(json.loads(stage.old)["job"]): stage for stage in reversed(demo) if stage.kind in kinds}
         selected = [*distinct.values()][::-1]
@@ -189,7 +188,7 @@ def write(adopted: list[Stage]) -> None:
                 (job,) = (dep for dep in tree["stages"][stage.name]["deps"] if dep["path"] == stage.job)
                 job.update(md5=md5(stage.new), size=len(stage.new))
         runs = {tuple(stage.arguments[2:]) for stage in adopted if stage.is_training}
-        trained.adopt(runs, context.revision() or "", part)
+        trained.adopt(runs, surroundings.revision() or "", part)
 
 
 @contextmanager
@@ -200,14 +199,14 @@ def checkout(revision: str) -> Iterator[Version]:
     for left in folder.parent.iterdir():  # by processes that were killed
         if not psutil.pid_exists(int(left.name.rpartition("-")[2])):
             with suppress(UserError):
-                context.git("worktree", "remove", "-ff", str(left))
-    context.git("worktree", "add", "--detach", str(folder), revision)
+                surroundings.git("worktree", "remove", "-ff", str(left))
+    surroundings.git("worktree", "add", "--detach", str(folder), revision)
     try:
         yield Version(folder)
     finally:
-        context.git("worktree", "remove", "--force", str(folder))
+        surroundings.git("worktree", "remove", "--force", str(folder))
 
 
 def verified_at() -> str:
     """Return the last commit that changed dvc.lock of the working folder; HEAD if it is not in git."""
-    return context.git("ls-files", str(LOCK)) and context.git("log", "-1", "--format=%H", "--", str(LOCK)) or "HEAD"
+    return surroundings.git("ls-files", str(LOCK)) and surroundings.git("log", "-1", "--format=%H", "--", str(LOCK)) or "HEAD"

@@ -1,11 +1,11 @@
 """Stages of dvc.yaml, one function each.
 
-A stage depends on all code that its function imports (code.py), so import nothing else there. context.py contains what does not
-affect results: machine settings, progress, and the refusal of a run that cannot finish.
+A stage depends on all code that its function imports (code.py), so import nothing else there. surroundings.py contains what
+does not affect results: machine settings, progress, and the refusal of a run that cannot finish.
 """
 
 from reproduction import paths
-from reproduction.pipeline import surroundings as context
+from reproduction.pipeline import surroundings
 from reproduction.pipeline.job_file import load_job, parse_job, read_job_file
 
 
@@ -16,8 +16,8 @@ def jobs() -> None:
     from reproduction.pipeline.parameters_file import load
 
     parameters = load()
-    context.check_folder(parameters.own)
-    check(context.root() / paths.PAPERS)
+    surroundings.check_folder(parameters.own)
+    check(surroundings.root() / paths.PAPERS)
     write_jobs(parameters, paths.JOBS)
     remove_stale_scores(run_sheet(parameters), paths.SCORES, paths.CURVES)
 
@@ -26,14 +26,14 @@ def fetch(name: str) -> None:
     """Fetch a source of src/reproduction/corpora/table from the mirror or the network into data/raw."""
     from reproduction.corpora.download import fetch as fetch_source
 
-    fetch_source(name, paths.RAW / name, context.mirror(), scratch=paths.DOWNLOADS)
+    fetch_source(name, paths.RAW / name, surroundings.mirror(), scratch=paths.DOWNLOADS)
 
 
 def own(name: str) -> None:
     """Check and copy a file of a custom corpus that params.yaml lists under `own`."""
     from reproduction.corpora.own import take
 
-    take(name, context.own_file(name), paths.OWN / name)
+    take(name, surroundings.own_file(name), paths.OWN / name)
 
 
 def prepare(name: str) -> None:
@@ -85,7 +85,7 @@ def train(task: str, name: str) -> None:
     run = settings.run
     start = paths.trained(task, run.init_from) if run.init_from else None
     folders = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
-    context.training(
+    surroundings.training(
         settings, lambda execution, observer: train_run(settings, content, file, execution, observer, *folders)
     )
 
@@ -97,7 +97,7 @@ def translate(name: str) -> None:
 
     settings = load_job(TranslateJob, "translate", name)
     folders = paths.tokens(settings.run.tokens), paths.trained("nmt", name), paths.predictions("nmt", name)
-    translate_tests(settings, *folders, context.machine().decoding_batch)
+    translate_tests(settings, *folders, surroundings.machine().decoding_batch)
 
 
 def predict(task: str, name: str) -> None:
@@ -163,6 +163,6 @@ def report() -> None:
     from reproduction.report import build
     from reproduction.run_sheet import Sheet
 
-    declared = load_declarations(context.root() / paths.PAPERS)
+    declared = load_declarations(surroundings.root() / paths.PAPERS)
     verdicts = build.write(load_job(Sheet, "report", "all"), declared, paths.REPORTS)
     print(f"report: {paths.REPORTS}/index.md; claims: {verdicts}")

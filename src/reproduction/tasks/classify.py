@@ -107,7 +107,7 @@ def _predict_documents(model: "nn.Module", folder: Path, block: int) -> np.ndarr
 
 
 def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
-    from reproduction.tasks.evaluation.classification import class_metrics
+    from reproduction.tasks.evaluation.class_metrics import class_metrics
 
     return class_metrics(artifacts, _labels(artifacts), "document")
 
@@ -124,7 +124,7 @@ def _labels(artifacts: Artifacts) -> np.ndarray:
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
     """Write <name>.json, .csv and .bootstrap.csv of the majority baseline, with the lengths of the documents."""
-    from reproduction.tasks.evaluation.classification import SPLITS, score_majority
+    from reproduction.tasks.evaluation.class_metrics import SPLITS, score_majority
     from reproduction.tasks.evaluation.text import documents
 
     corpus = corpora / job.corpus

@@ -81,7 +81,7 @@ def _predict_images(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
 
 
 def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
-    from reproduction.tasks.evaluation.classification import class_metrics
+    from reproduction.tasks.evaluation.class_metrics import class_metrics
 
     return class_metrics(artifacts, _labels(artifacts), "image")
 
@@ -98,6 +98,6 @@ def _labels(artifacts: Artifacts) -> np.ndarray:
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
     """Write <name>.json, .csv and .bootstrap.csv of the majority baseline."""
-    from reproduction.tasks.evaluation.classification import score_majority
+    from reproduction.tasks.evaluation.class_metrics import score_majority
 
     score_majority(job, corpora / job.corpus, ".txt", scores, {})
