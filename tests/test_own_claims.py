@@ -307,12 +307,14 @@ def test_many_wrong_scores_are_few_lines(tmp_path):
 def test_the_guide_shows_the_example_s_output_and_the_schema_is_that_of_the_code(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs/judge-your-claims.md").read_text(encoding="utf-8")
-    command, shown = re.search(r"```\nraretokens (claims docs/examples/.*?)\n```.*?```text\n(.*?)\n```", page, re.DOTALL).groups()
-    words = [str(path) for word in shlex.split(command) for path in (sorted(Path().glob(word)) if "*" in word else [word])]
-    arguments = RARETOKENS.parser(["claims"]).parse_args(words)
-    arguments.function(arguments)
-    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()).strip("\n")
-    assert printed == shown
+    examples = re.findall(r"```\nraretokens (claims docs/examples/[^\n]*)\n```.*?```text\n(.*?)\n```", page, re.DOTALL)
+    assert len(examples) == 2  # two systems, and a file of claims
+    for command, shown in examples:
+        words = [str(path) for word in shlex.split(command) for path in (sorted(Path().glob(word)) if "*" in word else [word])]
+        arguments = RARETOKENS.parser(["claims"]).parse_args(words)
+        arguments.function(arguments)
+        printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()).strip("\n")
+        assert printed == shown
     block = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
     declared = yaml.safe_load((ROOT / "docs/examples/claims/claims.yaml").read_text())
     assert block.items() <= declared.items()

@@ -109,7 +109,7 @@ RARETOKENS = Program(
             ),
             "claims": (
                 "raretokens.claims.command:judge_claims",
-                "Judge claims on any systems by their score files: intervals, q and verdicts",
+                "Compare two systems, or judge claims on any, by score files: intervals, q and verdicts",
             ),
         }
     },

@@ -5,19 +5,18 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Self
 
-from pydantic import Field, model_validator
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from raretokens import csv_files
 from raretokens.claims.columns import COLUMNS, size_text
+from raretokens.claims.compare_systems import is_score_file, show_comparison
 from raretokens.claims.comparison import Comparison
 from raretokens.claims.effect_text import effect_text, few_seeds_text, interval_text, number_text
-from raretokens.claims.expectation import Expectation, Side
-from raretokens.claims.item_scores import Column, ItemScores, gather
+from raretokens.claims.item_scores import ItemScores, gather
+from raretokens.claims.own_claim import OwnClaim, check_comparable
 from raretokens.claims.score_formats import read
 from raretokens.claims.verdict import Verdict, verdict_on, with_q
 from raretokens.cli import argument, command
@@ -26,27 +25,6 @@ from raretokens.yaml_files import checked, read_yaml
 
 HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
 WIDTH = 150
-
-
-class OwnClaim(Expectation):
-    """A claim about systems whose scores are given."""
-
-    metric: str = Field(description="metric of the score files")
-    left: str = Field(description="system that the statement describes")
-    right: str | None = Field(None, description="system to compare with; without it, left itself is the effect")
-    reported: float | None = Field(None, allow_inf_nan=False, description="the effect that the paper reports")
-
-    @property
-    def sides(self) -> dict[str, Side]:
-        systems = {"left": self.left, "right": self.right}
-        return {name: Side(runs=[system], metric=self.metric) for name, system in systems.items() if system is not None}
-
-    @model_validator(mode="after")
-    def _positive(self) -> Self:
-        for name, value in {"than": self.than, "reported": self.reported}.items():
-            if self.effect == "ratio" and value is not None and value <= 0:
-                raise ValueError(f"`{name}` of a ratio must be positive, such as 0.9 for a fall of 10 %")
-        return self
 
 
 def judge(file: Path, scores: ItemScores) -> list[Verdict[OwnClaim]]:
@@ -69,55 +47,32 @@ def _judge(name: str, claim: OwnClaim, scores: ItemScores, file: Path) -> Verdic
     try:
         sides = {side: scores.side(one.runs[0], one.metric) for side, one in claim.sides.items()}
         comparison = Comparison(claim.effect, sides, scores)
-        _check_comparable(claim, comparison, scores)
+        check_comparable(claim, comparison, scores)
     except UserError as error:
         raise UserError(f"{file}: {name}: {error}") from None
     return verdict_on(name, claim, comparison, claim.reported)
 
 
-def _check_comparable(claim: OwnClaim, comparison: Comparison, scores: ItemScores) -> None:
-    """Raise UserError if the systems share no seed, or their scores are not of the same form or of a single item."""
-    values = [value for value in comparison.values.values() if value]
-    if len(values) == len(comparison.sides) and not comparison.seed_runs:
-        of_sides = zip(comparison.sides.values(), values, strict=True)
-        seeds = "; ".join(f"{side.runs[0]} has {', '.join(map(str, value.seeds))}" for side, value in of_sides)
-        raise UserError(f"no seed in common: {seeds}; systems are compared over the seeds that both have")
-    columns = [scores.columns[run][claim.metric] for runs in comparison.seed_runs.values() for run in runs if run]
-    lists = [one for one in columns if isinstance(one, Column)]
-    if 0 < len(lists) < len(columns):
-        raise UserError(f"{claim.metric}: some runs have one number and others a score for each item; all need the same form")
-    if any(one.units < 2 for one in lists):
-        raise UserError(f"{claim.metric}: one item or cluster has no variance; give two or more, or one number for each seed")
-    for run in [run for runs in comparison.seed_runs.values() for run in runs if run and claim.effect == "ratio"]:
-        _check_positive(run, claim.metric, scores)
-
-
-def _check_positive(run: str, metric: str, scores: ItemScores) -> None:
-    """Raise UserError if a metric is negative, or negative scores make it so on a resampled test set."""
-    number, column, where = scores.number(run, metric) or 0.0, scores.columns[run][metric], ""
-    resamples = scores.bootstrap(run, metric)
-    if number >= 0 and resamples is not None and isinstance(column, Column) and column.scores.min() < 0:
-        number, where = float(resamples.min()), " on a resampled test set"
-    if number < 0:
-        raise UserError(f"{metric}: {run} has {number:.4g}{where}; a ratio needs 0 or more: use `effect: difference`")
-
-
 @command(
-    argument("file", type=Path, help="YAML file of claims"),
+    argument("file", help="YAML file of claims; a score file instead compares two systems on all their metrics"),
     argument(
         "scores",
-        nargs="+",
-        help="score files: JSON, samples_*.jsonl of lm-evaluation-harness, .eval or .json logs of Inspect; "
+        nargs="*",
+        help="score files: JSON, CSV, samples_*.jsonl of lm-evaluation-harness, .eval or .json logs of Inspect; "
         "SYSTEM=FILE or SYSTEM@SEED=FILE names the system and the seed of a file",
     ),
     argument("--json", action="store_true", help="print JSON instead of a table"),
     argument("--csv", action="store_true", help="print CSV instead of a table"),
 )
 def judge_claims(arguments: argparse.Namespace) -> None:
-    """Judge claims by score files: an interval over seeds and test items, q and a verdict for each claim."""
+    """Compare two systems by score files, or judge claims: an interval over seeds and items, q and a verdict for each."""
     if arguments.json and arguments.csv:
         raise UserError("--json and --csv: give one of them")
-    verdicts = judge(arguments.file, gather(run for path in arguments.scores for run in read(path)))
+    if is_score_file(arguments.file):
+        return show_comparison([arguments.file, *arguments.scores], as_json=arguments.json, as_csv=arguments.csv)
+    if not arguments.scores:
+        raise UserError(f"{arguments.file}: no score files; give them after the file of claims")
+    verdicts = judge(Path(arguments.file), gather(run for path in arguments.scores for run in read(path)))
     rows = [{name: show(one) for name, show in COLUMNS.items()} for one in verdicts]
     if arguments.json:
         print(json.dumps([_numbers(row) for row in rows], indent=1, ensure_ascii=False))

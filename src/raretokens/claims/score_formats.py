@@ -1,4 +1,4 @@
-"""Readers of score files: our JSON, per-sample logs of lm-evaluation-harness, and logs of Inspect. None needs these packages."""
+"""Readers of score files: our JSON, CSV, samples of lm-evaluation-harness, and logs of Inspect. None needs these packages."""
 
 import json
 import math
@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from raretokens.claims.csv_scores import read_csv_scores
 from raretokens.claims.item_scores import RunScores
 from raretokens.errors import UserError
 from raretokens.yaml_files import checked
@@ -51,7 +52,7 @@ class InspectLog(BaseModel):
     samples: list[InspectSample] | None
 
 
-def _split(argument: str) -> tuple[str, str]:
+def split_argument(argument: str) -> tuple[str, str]:
     """Return SYSTEM@SEED and FILE of an argument. Either may contain =, so FILE is the longest end that exists."""
     if Path(argument).exists():
         return "", argument
@@ -68,7 +69,7 @@ def read(argument: str) -> list[tuple[str, RunScores]]:
     Raises:
         UserError: if the file cannot be read, or has no scores.
     """
-    label, path = _split(argument)
+    label, path = split_argument(argument)
     file, (system, _, seed) = Path(path), label.partition("@")
     if seed and not seed.isdecimal():
         raise UserError(f"{argument}: {seed!r} is not allowed as a seed: should be a whole number")
@@ -84,6 +85,8 @@ def read(argument: str) -> list[tuple[str, RunScores]]:
 def _runs(file: Path) -> Iterator[RunScores]:
     if file.suffix == ".jsonl":
         yield _harness(file)
+    elif file.suffix == ".csv":
+        yield from read_csv_scores(file)
     elif file.suffix == ".eval":
         yield from _inspect(_unpacked(file), file)
     else:
