@@ -5,9 +5,9 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from raretokens.claims.comparison import Comparison
+from raretokens.claims.expectation import Expectation, Side
 from raretokens.claims.item_scores import Column, ItemScores
 from raretokens.errors import UserError
-from reproduction.papers.claim import Expectation, Side
 
 
 class OwnClaim(Expectation):

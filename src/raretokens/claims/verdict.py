@@ -37,6 +37,7 @@ COVERED = "the interval contains the threshold"
 SMALLER = f"{COVERED}; the interval does not reach the reported effect"
 NO_WIDTH = "the effect is the same on every seed and resampled test set, so how much it varies is not known"
 UNCHANGED = "the effect is exactly no change on every seed and resampled test set"
+HIGHEST_Q = 0.05  # at which a difference is established among several
 LEAST_FRACTION = 0.5  # of the reported effect, for a claim that is reproduced in direction and size
 
 

@@ -5,14 +5,13 @@ from dataclasses import replace
 from operator import ge, gt, le, lt
 
 from raretokens.claims.comparison import Comparison
-from raretokens.claims.verdict import DECIDED, Extent, Outcome, Verdict, verdict_on, with_q
+from raretokens.claims.verdict import DECIDED, HIGHEST_Q, Extent, Outcome, Verdict, verdict_on, with_q
 from reproduction.papers.claim import Claim, Precondition, Side
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.nearest_setting import nearest
 from reproduction.papers.reported import reported_effect, reported_numbers
 from reproduction.papers.scores import TaskScores
 
-HIGHEST_Q = 0.05  # of a main claim that is decided
 STRENGTHS = (Outcome.CONTRADICTED, Outcome.INCONCLUSIVE, Outcome.REPRODUCED, Outcome.NOT_TESTABLE, Outcome.NOT_RUN)
 
 
