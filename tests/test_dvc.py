@@ -278,6 +278,8 @@ RUNNING = {
     "reproduction/training/token_batches.py:Blocks": {"train-lm", "train-recurrent"},
     "reproduction/training/window_batches.py:Windows": {"train-skipgram"},
     "raretokens/transformers/trainer.py:ObjectiveTrainer": set(),
+    "raretokens/measure/model.py:load_model": set(),
+    "raretokens/repair/repair_folder.py:repair_folder": set(),
 }
 
 

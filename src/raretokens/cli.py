@@ -122,6 +122,11 @@ def main() -> None:
     RARETOKENS.run()
 
 
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands with all arguments, for the documentation."""
+    return RARETOKENS.parser(RARETOKENS.commands)
+
+
 def _version() -> str:
     try:
         return metadata.version("raretokens")

@@ -18,9 +18,9 @@ from raretokens.repair.model_copy import Equality, compare_folders, copy_folder,
 from raretokens.repair.new_rows import average_pieces, draw_rows, encode_rows
 from raretokens.repair.row_training import Training, train_rows
 from raretokens.repair.selection import Selection, select_rows
-from reproduction.commands import trained_run
 
 RECORD = "repair.json"
+RUN = "training.json"  # in the folder of a run of the pipeline, which lacks configuration and tokenizer
 LISTED = 10  # rows that are printed
 
 
@@ -97,8 +97,8 @@ def repair_folder(folder: Path, new: Path, options: Options, report: Report) -> 
 def _refuse_places(folder: Path, new: Path) -> None:
     if not folder.is_dir():
         raise UserError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}; should be a model folder")
-    if trained_run.is_run(folder):
-        raise UserError(f"{folder}: a run of the pipeline; raretokens export makes a model folder of it")
+    if (folder / RUN).is_file():
+        raise UserError(f"{folder}: a run of the pipeline; python -m reproduction export makes a model folder of it")
     if not any(folder.glob("*.safetensors")):
         raise UserError(f"{folder}: contains no *.safetensors file; only such weights are repaired")
     if new.resolve().is_relative_to(folder.resolve()) and new.resolve() != folder.resolve():

@@ -1,5 +1,7 @@
 """The commands of `python -m reproduction`."""
 
+import argparse
+
 from raretokens.cli import Program
 
 PLAN, ALPHA, SCALE, RUN = (
@@ -33,3 +35,8 @@ REPRODUCTION = Program(
     },
     lambda command, library: "pip install '.[pipeline]' in the clone",
 )
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands with all arguments, for the documentation."""
+    return REPRODUCTION.parser(REPRODUCTION.commands)
