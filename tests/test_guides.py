@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_dvc import PACKAGE, arrows, reached
+from test_dvc import arrows, reached, rooms
 from tiny.guide import ROOT, follow, steps
 from tiny.world import create, draw_only, run
 
@@ -142,15 +142,23 @@ def test_a_task_is_its_file_parameters_and_a_group_of_stages(grown):
 
 
 def test_the_picture_of_the_code_is_the_code():
-    """Rooms and arrows of docs/architecture.md; what can be reached by a longer way has none."""
-    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
-    uses = {name: {other for other in rooms if other in folders} for name, rooms in arrows().items() if name in folders}
+    """Rooms and arrows of docs/architecture.md; what can be reached by a longer way has none. Arrows of a package lead down."""
+    folders, found = {*rooms()}, arrows()
+    uses = {name: found[name] & folders for name in folders}
     direct = {
         (one, other)
-        for one, rooms in uses.items()
-        for other in rooms
-        if not any(other in reached(uses, between) for between in rooms - {other})
+        for one, used in uses.items()
+        for other in used
+        if not any(other in reached(uses, between) for between in used - {other})
     }
-    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| *([^|]*?) *\|$", page("architecture"), re.MULTILINE)
-    drawn = {(one, other) for one, others in rows for other in re.findall(r"\w+", others)}
-    assert ({one for one, _ in rows}, drawn) == (folders, direct)
+    rows = dict(re.findall(r"^\| `(\w+/\w+)` \|[^|]*\| *([^|]*?) *\|$", page("architecture"), re.MULTILINE))
+    drawn = {(one, other) for one, others in rows.items() for other in re.findall(r"\w+/\w+", others)}
+    assert ({*rows}, drawn) == (folders, direct)
+    order = [*rows]
+    assert all(order.index(one) < order.index(other) for one, other in drawn if Path(one).parent == Path(other).parent)
+
+
+def test_every_file_that_the_picture_names_is_there():
+    names = re.findall(r"`((?:raretokens|reproduction|data)/[\w/.]+)`", page("architecture"))
+    assert len({*names}) > 40
+    assert [name for name in names if not ((ROOT / "src" / name).exists() or (ROOT / name).exists())] == []

@@ -1,4 +1,4 @@
-"""raretokens: the representation degeneration papers as one pipeline, and their objectives for any training loop.
+"""raretokens: objectives for any training loop against degenerate embeddings of rare tokens, and their measurement and repair.
 
     from raretokens import build, facts, gated_linear_cross_entropy
 

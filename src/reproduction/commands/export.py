@@ -34,7 +34,7 @@ from reproduction.training.models.registry import build, load_weights
 MIN_POSITIONS = 1024  # positions that are written; sinusoids have no last position
 SPECIAL_TOKENS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
 LICENCE = "apache-2.0"  # licence of this software, which wrote the weights
-# `tokenise` of tokenization/words.py -> splitter of transformers, and its description on the model card.
+# `tokenise` of corpora/tokenization/words.py -> splitter of transformers, and its description on the model card.
 WORD_SPLITS = {
     True: (pre_tokenizers.Whitespace(), "words at blanks and punctuation marks"),
     False: (pre_tokenizers.WhitespaceSplit(), "words at blanks"),

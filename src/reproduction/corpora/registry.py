@@ -4,7 +4,7 @@
 * text(raw, name) returns {split: lines}, and bitext(raw, name) returns {split: pairs of lines}, lazily
 * filters() returns new filters, {split: filter of its pairs} (splits.py); optional
 * TOKENISE: a Recipe, if Moses tokenises the text (moses.py) before pairs are filtered
-* BLEU: options of BLEU, if they differ from those of WMT14 (evaluation/metrics/bleu.py)
+* BLEU: options of BLEU, if they differ from those of WMT14 (tasks/evaluation/bleu.py)
 * documents(raw, name) returns {split: (class, text) of each document}; images(raw, name) returns {split: (pixels, classes)}
 * TESTS and test(raw, name), which returns pairs of lines: test sets that other corpora of the same languages can use
 """

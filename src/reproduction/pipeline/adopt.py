@@ -2,8 +2,8 @@
 
 A stage of dvc.lock is a candidate if its job differs from the present job only in the code. The old and the new code both train
 each distinct candidate run for a few steps. Data stages run again on this scale, and stages that use a trained model run again on
-the demo (trials.py). The present jobs are written into dvc.lock only if all outputs are byte-identical. Files of score stages
-may have further metrics (added_metrics.py).
+the demo (adoption_trials.py). The present jobs are written into dvc.lock only if all outputs are byte-identical. Files of score
+stages may have further metrics (added_metrics.py).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Define params.yaml as frozen objects: the keys that all tasks share. pipeline/config.py adds the sections of the tasks."""
+"""Define params.yaml as frozen objects: the keys that all tasks share. pipeline/parameters_file.py adds sections of the tasks."""
 
 from typing import Annotated, Any, Literal
 
@@ -101,7 +101,7 @@ class TokenFiles(Strict):
 
 
 class Parameters(Strict):
-    """All of params.yaml. The schema (pipeline/config.py) adds a section and a run sheet for each task."""
+    """All of params.yaml. The schema (pipeline/parameters_file.py) adds a section and a run sheet for each task."""
 
     root: str
     scale: Name
