@@ -116,7 +116,7 @@ def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, mo
     claims["text"] = claims["m"].replaced(left=AGAINST.left.replaced(metric="uniq.total"))
     claims["hardly"] = claims["m"].replaced(hardly_fails="r")
     found = {name: replace(one, name=name, claim=claims[name], p=p) for name, p in ps.items()}
-    monkeypatch.setattr("raretokens.claims.verdict.judge_alone", lambda name, *_: found[name])
+    monkeypatch.setattr("reproduction.papers.verdicts.judge_alone", lambda name, *_: found[name])
     verdicts = {one.name: one for one in judge_all(DECLARED.model_copy(update={"claims": claims}), {"lm": None})}
     q = {name: verdict.q and round(verdict.q, 3) for name, verdict in verdicts.items()}
     assert q == {"m": 0.04, "n": 0.08, "o": 0.267, "p": 0.9, "other": 0.05, "text": 0.03, "hardly": None, "untested": None}

@@ -91,7 +91,7 @@ def test_what_decides_nothing_says_where_no_interval_reaches_print(
     tmp_path, monkeypatch, reported, effect, expect, smaller
 ):
     """Differences of -0.17 to 0.2, ratios of 0.7 to 1.5, and the test set beside them."""
-    monkeypatch.setattr("raretokens.claims.verdict.reported_effect", lambda claim, declared: reported)
+    monkeypatch.setattr("reproduction.papers.verdicts.reported_effect", lambda claim, declared: reported)
     values = three("a", [0.6, 0.4, 0.55]) | three("b", [0.5, 0.5, 0.5])
     declared = AGAINST.replaced(effect=effect, expect=expect, than=1.0 if effect == "ratio" else 0.0)
     verdict = judged(tmp_path, declared, values)
