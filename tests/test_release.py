@@ -134,4 +134,4 @@ def canonical(requirement: str) -> str:
 def imported(tree: ast.AST) -> set[str]:
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     modules |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
-    return {module.split(".")[0] for module in modules} - set(sys.stdlib_module_names) - {"raretokens"}
+    return {module.split(".")[0] for module in modules} - set(sys.stdlib_module_names) - {"raretokens", "reproduction"}
