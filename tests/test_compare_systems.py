@@ -15,7 +15,7 @@ from raretokens.claims.compare_systems import MetricComparison, compare, detecta
 from raretokens.claims.item_scores import RunScores
 from raretokens.claims.metric_direction import better
 from raretokens.claims.score_formats import read
-from raretokens.cli import build_parser
+from raretokens.cli import RARETOKENS
 from raretokens.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +30,7 @@ def compared(*runs: tuple[str, RunScores]) -> dict[str, MetricComparison]:
 
 
 def printed(capsys, *words: str) -> str:
-    arguments = build_parser(["claims"]).parse_args(["claims", *words])
+    arguments = RARETOKENS.parser(["claims"]).parse_args(["claims", *words])
     arguments.function(arguments)
     return capsys.readouterr().out
 
