@@ -11,10 +11,11 @@ from tiny.trainer import trainer, weights
 
 from raretokens.errors import UserError
 from reproduction.corpora.tokenization.token_files import write_meta
-from reproduction.pipeline.machine import monitor
+from reproduction.pipeline.machine import monitor, trackers
 from reproduction.pipeline.machine import precision as speed
-from reproduction.pipeline.machine.monitor import Progress, Speed, Trackers
-from reproduction.pipeline.machine.settings import Machine
+from reproduction.pipeline.machine.monitor import Progress, Speed
+from reproduction.pipeline.machine.settings import Machine, read
+from reproduction.pipeline.machine.trackers import Trackers
 from reproduction.run import Run
 from reproduction.training.recipe import Observer, Observers, Training
 from reproduction.training.recipe import TrainJob as Job
@@ -100,6 +101,7 @@ class Stub:
     """A tracker of accelerate, as it is called: made, started, told, finished."""
 
     made: list = []
+    requires_logging_directory = False
 
     def __init__(self, run, **options):
         self.run, self.options, self.calls = run, options, []
@@ -115,18 +117,22 @@ class Stub:
         self.calls.append("finish")
 
 
+class InFolder(Stub):
+    requires_logging_directory = True
+
+
 @pytest.fixture
 def stub(monkeypatch):
     Stub.made = []
-    monkeypatch.setitem(monitor.LOGGER_TYPE_TO_CLASS, "tensorboard", Stub)
-    monkeypatch.setitem(monitor.LOGGER_TYPE_TO_CLASS, "dvclive", Stub)
+    for kind in trackers.LOGGER_TYPE_TO_CLASS:
+        monkeypatch.setitem(trackers.LOGGER_TYPE_TO_CLASS, kind, InFolder if kind in ("tensorboard", "aim") else Stub)
 
 
 def test_trackers_are_sent_the_log(folder, stub):
     kept, other = (folder / "tracked" / kind / "lm-agg/old" for kind in ("dvclive", "wandb"))
     for path in (kept, other):
         path.mkdir(parents=True)
-    sent = Trackers(["tensorboard", "dvclive"], "lm-agg", folder / "tracked")
+    sent = Trackers({"tensorboard": {}, "dvclive": {}}, "lm-agg", folder / "tracked")
     watched = trainer(folder, "lm", "agg", validate_every=4, observer=sent)
     watched.run()
     watched.state.remove()
@@ -144,7 +150,7 @@ def test_trackers_are_sent_the_log(folder, stub):
 
 def test_trackers_go_on_after_a_stop(folder, stub):
     """Nothing is taken away, and what was sent after the last save is sent again."""
-    first, second = (Trackers(["dvclive"], "lm-agg", folder / "tracked") for _ in range(2))
+    first, second = (Trackers({"dvclive": {}}, "lm-agg", folder / "tracked") for _ in range(2))
     stopped(trainer(folder, "lm", "agg", save_updates=2, observer=first), 5)
     earlier = folder / "tracked/dvclive/lm-agg/earlier"
     earlier.mkdir(parents=True)
@@ -164,7 +170,35 @@ def test_a_tracker_that_is_not_installed_is_one_line(folder, monkeypatch):
     with pytest.raises(
         UserError, match=r"^data/scratch/machine.yaml: trackers: dvclive is not installed; pip install dvclive$"
     ):
-        Trackers(["dvclive"], "lm-agg", folder).begins(0, 6)
+        Trackers({"dvclive": {}}, "lm-agg", folder).begins(0, 6)
+
+
+MACHINE_YAML = """
+trackers:
+  wandb: {entity: me, mode: offline}
+  mlflow: {project: mine, run_name: other}
+  comet_ml:
+  aim: {}
+"""
+
+
+def test_any_tracker_of_accelerate_is_started_with_the_options_of_its_name(stub, tmp_path):
+    (tmp_path / "machine.yaml").write_text(MACHINE_YAML)
+    kinds = read(tmp_path / "machine.yaml").trackers
+    Trackers(kinds, "lm-agg", tmp_path).begins(0, 6)
+    assert [(tracker.run, tracker.options) for tracker in Stub.made] == [
+        ("raretokens", {"name": "lm-agg", "dir": str(tmp_path / "wandb"), "entity": "me", "mode": "offline"}),
+        ("mine", {"run_name": "other"}),
+        ("lm-agg", {}),
+        ("lm-agg", {"logging_dir": str(tmp_path / "aim")}),
+    ]
+    assert all(tracker.calls == ["start"] for tracker in Stub.made)
+
+
+def test_an_option_that_a_tracker_does_not_know_is_one_line(tmp_path):
+    message = r"^data/scratch/machine.yaml: trackers: mlflow: options {'entity': 'me'} are not allowed: .*entity"
+    with pytest.raises(UserError, match=message):
+        Trackers({"mlflow": {"entity": "me"}}, "lm-agg", tmp_path).begins(0, 6)
 
 
 @pytest.fixture

@@ -4,16 +4,13 @@ import json
 import os
 import platform
 import resource
-import shutil
 import time
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from types import TracebackType
 
 import torch
-from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 
 from raretokens.errors import UserError
 from raretokens.files import write_text
@@ -22,6 +19,7 @@ from reproduction.paths import MACHINE, TIMING, TRACKED, tokens
 from reproduction.pipeline.machine import precision
 from reproduction.pipeline.machine.cards import find_card
 from reproduction.pipeline.machine.settings import Machine
+from reproduction.pipeline.machine.trackers import Trackers
 from reproduction.pipeline.surroundings import revision
 from reproduction.tasks import describe
 from reproduction.training.models.registry import flops_per_token
@@ -171,45 +169,6 @@ class ResourceUsage(Observer):
         """Return the total seconds and the peak memory in bytes over all successive processes of the run."""
         seconds = self.seconds + time.monotonic() - self.start
         return {"seconds": round(seconds, 1), "peak_memory_bytes": max(self.peak, peak_memory())}
-
-
-class Trackers(Observer):
-    """Sends the training log to the trackers of accelerate (TensorBoard, DVCLive) that machine.yaml lists.
-
-    Trackers write to <folder>/<kind>/<run>. A run that starts over removes the previous content. After an interruption, the steps
-    since the last save are sent again with identical values.
-    """
-
-    def __init__(self, kinds: Sequence[str], run: str, folder: Path) -> None:
-        self.kinds, self.run, self.folder = kinds, run, folder
-        self.trackers: list[GeneralTracker] = []
-
-    def begins(self, done: int, steps: int) -> None:
-        """Start the trackers. Raises UserError if one is not installed."""
-        for kind in self.kinds:
-            folder = self.folder / kind / self.run
-            if not done:
-                shutil.rmtree(folder, ignore_errors=True)
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            # DVCLive must neither save a DVC experiment nor write a dvc.yaml, since the pipeline has its own.
-            dvclive = {"dir": str(folder), "resume": done > 0, "save_dvc_exp": False, "dvcyaml": None}
-            options = {"logging_dir": str(folder.parent)} if kind == "tensorboard" else dvclive
-            tracker = LOGGER_TYPE_TO_CLASS[kind](self.run, **options)
-            try:
-                tracker.start()
-            except ImportError:
-                raise UserError(f"{MACHINE}: trackers: {kind} is not installed; pip install {kind}") from None
-            self.trackers.append(tracker)
-
-    def after_step(self, row: dict, tokens: int) -> None:
-        values = {name: value for name, value in row.items() if name != "update" and value is not None}
-        for tracker in self.trackers:
-            tracker.log(values, step=row["update"])
-
-    def close(self) -> None:
-        """Flush and close the trackers."""
-        for tracker in self.trackers:
-            tracker.finish()
 
 
 def _machine() -> str:

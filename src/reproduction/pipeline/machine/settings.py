@@ -4,10 +4,11 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic_core import PydanticCustomError
 
 from raretokens.errors import UserError
 from raretokens.schema import Strict
@@ -61,7 +62,23 @@ class Machine(Strict):
     save_updates: NonNegativeInt = 0  # if positive, training steps between two saves, instead of save_seconds
     report_seconds: NonNegativeFloat = 5.0  # minimum seconds between two progress lines
     cluster: Cluster = Cluster()
-    trackers: list[Literal["tensorboard", "dvclive"]] = []  # also send the training log to these
+    # Also send the training log to these trackers of accelerate: their options by name, or a list of names.
+    trackers: dict[str, dict[str, Any]] = {}
+
+    @field_validator("trackers", mode="before")
+    @classmethod
+    def _options_by_tracker(cls, given: Any) -> Any:
+        if not given:
+            return {}
+        from accelerate.tracking import LOGGER_TYPE_TO_CLASS  # takes long, and few machines have trackers
+
+        names = list(given) if isinstance(given, list | dict) else []
+        if not names or not all(isinstance(name, str) and name in LOGGER_TYPE_TO_CLASS for name in names):
+            known = ", ".join(sorted(LOGGER_TYPE_TO_CLASS))
+            raise PydanticCustomError(
+                "trackers", "should be names, or options by name; names are {known}", {"known": known}
+            )
+        return {name: (given[name] or {}) if isinstance(given, dict) else {} for name in names}
 
     def execution(self, steps: int) -> Execution:
         """Return the settings of a training of so many steps."""
