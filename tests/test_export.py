@@ -8,14 +8,15 @@ import ctranslate2
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from tiny import finished as tiny
 
-from raretokens.cli import main
 from raretokens.errors import UserError
 from raretokens.measure.predictions import Reading
 from raretokens.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
 from reproduction.commands import trained_run
 from reproduction.commands.export import export_run
+from reproduction.commands.table import REPRODUCTION
 from reproduction.corpora.tokenization.token_files import Bitext, tokens
 from reproduction.corpora.tokenization.tokenizer import Tokenizer
 from reproduction.tasks.evaluation.job_specs import Decoding
@@ -167,7 +168,6 @@ def test_ctranslate2_reads_a_language_model_by_its_pieces(scale, tmp_path):
 
 def test_the_card_says_what_it_is_what_it_read_and_how_it_was_measured(exported):
     card = (exported / "lm/pieces/README.md").read_text()
-    assert card.startswith("---\nlicense: apache-2.0\n")
     for part in (
         "objective `agg`",
         "public domain",
@@ -175,6 +175,33 @@ def test_the_card_says_what_it_is_what_it_read_and_how_it_was_measured(exported)
         "| ppl.total | 12.5 | log:e, unit:piece |",
     ):
         assert part in card
+
+
+@pytest.mark.parametrize(
+    ("path", "tokens", "corpus", "task", "languages", "datasets"),
+    [
+        ("lm/pieces", "lm", "wikitext-2", "text-generation", ["en"], ["Salesforce/wikitext"]),
+        ("nmt/pairs", "nmt", "multi30k", "translation", ["en", "de"], ["bentrevett/multi30k"]),
+        ("nmt/pairs", "nmt", "bible", "translation", ["en"], None),
+        ("lm/pieces", "lm", "my-own", "text-generation", None, None),
+    ],
+)
+def test_the_hub_reads_data_languages_and_scores_from_the_card(scale, tmp_path, path, tokens, corpus, task, languages, datasets):
+    run = trained_run.find(str(scale / "data/runs" / path))
+    prepared = scale / f"data/jobs/prepare/{tokens}.json"
+    before = prepared.read_text()
+    prepared.write_text(json.dumps({"job": {"corpus": corpus}}))
+    try:
+        export_run(run, tmp_path / "folder")
+    finally:
+        prepared.write_text(before)
+    card = ModelCard.load(tmp_path / "folder/README.md", ignore_metadata_errors=False).data
+    assert (card.license, card.library_name, card.pipeline_tag) == ("apache-2.0", "transformers", task)
+    assert (card.language, card.datasets, card.tags) == (languages, datasets, ["raretokens", "agg"])
+    (result,) = card.eval_results
+    assert (result.task_type, result.dataset_name, result.dataset_split) == (task, corpus, "test")
+    assert (result.metric_type, result.metric_name, result.metric_value) == ("perplexity", "ppl.total", 12.5)
+    assert result.metric_args == {"signature": "log:e|unit:piece"}
 
 
 def test_mistakes_are_one_line(scale, exported, monkeypatch):
@@ -185,6 +212,6 @@ def test_mistakes_are_one_line(scale, exported, monkeypatch):
     with pytest.raises(UserError, match="gru: transformers has no such model; allowed: decoder"):
         export_run(run, scale / "gru")
     monkeypatch.chdir(scale)
-    monkeypatch.setattr(sys, "argv", ["raretokens", "export", "lm/peices", "elsewhere"])
+    monkeypatch.setattr(sys, "argv", ["reproduction", "export", "lm/peices", "elsewhere"])
     with pytest.raises(SystemExit, match="error: lm/peices: no such trained run; of the trained runs, the nearest is lm/pieces"):
-        main()
+        REPRODUCTION.run()

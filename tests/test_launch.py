@@ -85,6 +85,9 @@ def test_alpha_is_of_every_text_that_is_encoded(folder, tmp_path):
         ("micro_batch: 0", "micro_batch: 0 is not allowed: input should be greater than 0"),
         ("compile: 3", "compile: 3 is not allowed: input should be a valid boolean, or input should be 'auto'"),
         ("launch: [", "not YAML"),
+        ("trackers: [wandbb]", "trackers: ['wandbb'] is not allowed: should be names, or options by name; names are aim, "),
+        ("trackers: [wandb: {mode: offline}]", "is not allowed: should be names, or options by name"),
+        ("trackers: {wandb: offline}", "trackers.wandb: 'offline' is not allowed: input should be a valid dictionary"),
     ],
 )
 def test_a_mistake_in_the_machine_s_settings_is_one_line(tmp_path, machine, message):

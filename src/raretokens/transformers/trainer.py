@@ -218,6 +218,7 @@ def _check_settings(trainer: Trainer, has_own_optimizer: bool) -> None:
     refused = {
         "unmasked_pad": (getattr(trainer.loop.objective, "unmasked_pad", False), "false; labels of padding are -100"),
         "label_smoothing_factor": (arguments.label_smoothing_factor != 0, "0; smoothing is the facts' label_smoothing"),
+        "loss_type": (getattr(arguments, "loss_type", "nll") != "nll", "nll; the loss is the objective's"),  # of TRL
         "compute_loss_func": (trainer.compute_loss_func is not None, "none; the loss is the objective's"),
         "model_init": (trainer.model_init is not None, "none; an objective remembers the training of one model"),
         "fsdp": (trainer.is_fsdp_enabled, NOT_SHARDED),

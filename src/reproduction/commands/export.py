@@ -7,25 +7,21 @@ SentencePiece tokens.
 
 import json
 import shutil
-from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import nn
 
 from raretokens.errors import UserError
 from raretokens.files import atomic_write, write_text
-from raretokens.metrics.score_files import flatten, signature_of
 from raretokens.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
-from raretokens.yaml_files import parsed_yaml, read_yaml
 from reproduction.commands.export_architectures import ARCHITECTURES, common_config
+from reproduction.commands.model_card import model_card
 from reproduction.commands.trained_run import TrainedRun
 from reproduction.corpora.tokenization.subword_models import BPE, GPT2, SentencePiece
-from reproduction.paths import PARAMETERS, job
+from reproduction.paths import job
 from reproduction.tasks.evaluation.ctranslate2_models import export as export_translator
 from reproduction.tasks.evaluation.ctranslate2_models import export_language_model
 from reproduction.training.models.decoder import Decoder
@@ -33,7 +29,6 @@ from reproduction.training.models.registry import build, load_weights
 
 MIN_POSITIONS = 1024  # positions that are written; sinusoids have no last position
 SPECIAL_TOKENS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
-LICENCE = "apache-2.0"  # licence of this software, which wrote the weights
 # `tokenise` of corpora/tokenization/words.py -> splitter of transformers, and its description on the model card.
 WORD_SPLITS = {
     True: (pre_tokenizers.Whitespace(), "words at blanks and punctuation marks"),
@@ -85,7 +80,7 @@ def _write_transformers(
         save_file(tensors, part, metadata={"format": "pt"})
         part.chmod(0o644)
     tokenizer = _write_tokenizer(run, vocabulary, positions, folder)
-    write_text(folder / "README.md", "\n".join(_card(run, architecture.model_class, tokenizer)) + "\n")
+    write_text(folder / "README.md", model_card(run, architecture.model_class, tokenizer))
 
 
 def _beam_search(run: TrainedRun) -> dict[str, Any]:
@@ -156,41 +151,3 @@ def _copy_merges(tokens: Path, folder: Path) -> str:
         f"`reproduction.corpora.tokenization.tokenizer.Tokenizer` reads its files in this folder; `{VOCABULARY}` names "
         "the row of each token."
     )
-
-
-# The model card.
-
-
-def _card(run: TrainedRun, model_class: str, tokenizer: str) -> Iterator[str]:
-    """Yield the lines of the model card (Markdown), with the header that model hubs read."""
-    score, objective = run.score(), run.run["objective"]
-    header = {"license": LICENCE, "library_name": "transformers", "tags": ["raretokens", objective]}
-    yield f"---\n{yaml.safe_dump(header, sort_keys=False)}---"
-    yield f"# {run.name}\n"
-    kind = "translation model" if run.task == "nmt" else "language model"
-    yield f"A {kind} ({model_class}) trained with the objective `{objective}` by raretokens. {tokenizer}"
-    yield "It was trained to compare objectives, and is not suited to any other use.\n"
-    yield "## Data\n"
-    yield f"Task `{run.task}`, tokens `{run.run['tokens']}`."
-    yield from _licences(run)
-    yield "\n## Training\n"
-    yield from (f"* {name.replace('_', ' ')}: {value}" for name, value in score["parameters"])
-    yield f"* seed: {run.run['seed']}"
-    yield from (f"* {name.replace('_', ' ')} (of the objective): {value}" for name, value in score["options"])
-    yield "\n## Scores\n\n| metric | value | how it was measured |\n|---|---|---|"
-    signatures = dict(map(tuple, score["signatures"]))
-    for path, value in flatten(score["metrics"]):
-        if isinstance(value, int | float):
-            yield f"| {path} | {value:g} | {signature_of(path, signatures).replace('|', ', ')} |"
-    yield f"\n## Licence\n\nThe weights: {LICENCE}, as the software that made them. The text has its own, above."
-
-
-def _licences(run: TrainedRun) -> Iterator[str]:
-    """Yield the licences of the archives that the corpus comes from. They are not recorded for a user's own text."""
-    parameters = read_yaml(run.scale / PARAMETERS)
-    corpus = run.job("prepare", parameters["tokens"][run.run["tokens"]]["corpus"])["corpus"]
-    for entry in sorted(resources.files("reproduction.corpora").joinpath("table").iterdir(), key=lambda one: one.name):
-        source = entry.name.removesuffix(".yaml")
-        if source.startswith(corpus) or corpus.startswith(source):
-            declared = parsed_yaml(entry.read_bytes(), entry.name)
-            yield f"* {source}: {declared['licence']}. {declared.get('note', '')}".rstrip()
