@@ -1,8 +1,9 @@
-"""Try an installed package: all public names, a training step with each objective, and `raretokens measure`.
+"""Try an installed package: all public names, a training step with each objective, and what each installed extra adds.
 
-python -I .ci/installed.py
+python -I .ci/installed.py [EXTRA ...]     # without an extra: that commands which need one name the packages to install
 """
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.numpy import save_file
 
 import raretokens
 from raretokens import Loop, build, facts
@@ -30,13 +32,42 @@ def train_a_step(name: str) -> None:
     assert torch.isfinite(embedding).all(), name
 
 
+def run(folder: Path, *words: str) -> str:
+    """The output of a command of raretokens; of one that fails, its error."""
+    command = [sys.executable, "-I", "-m", "raretokens", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stderr if done.returncode else done.stdout
+
+
 def measure(folder: Path) -> None:
     rows = np.random.default_rng(0).normal(0.3, 1, (300, WIDTH)).astype(np.float32)
-    np.save(folder / "embedding.npy", rows)
-    command = [sys.executable, "-m", "raretokens", "measure", "embedding.npy", "--sorted", "--out", "page"]
-    printed = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
-    assert "I(W)" in printed and (folder / "page/index.html").exists(), printed
+    save_file({"model.embed_tokens.weight": rows}, folder / "model.safetensors")
+    assert "\n  I(W) " in (printed := run(folder, "measure", "model.safetensors", "--sorted")), printed
 
+
+def measure_with_page(folder: Path, installed: bool) -> None:
+    printed = run(folder, "measure", "model.safetensors", "--sorted", "--out", "page")
+    assert (folder / "page/index.html").exists() or not installed and "pip install" in printed, printed
+
+
+def judge(folder: Path, installed: bool) -> None:
+    claim = {"statement": "a is better", "metric": "accuracy", "left": "a", "right": "b", "effect": "difference"}
+    (folder / "claims.yaml").write_text(json.dumps({"better": {**claim, "expect": "higher"}}))
+    scores = {"a": [1, 1, 0, 1, 1, 1] * 5, "b": [0, 0, 1, 0, 1, 0] * 5}
+    runs = [{"system": name, "metrics": {"accuracy": items}} for name, items in scores.items()]
+    (folder / "scores.json").write_text(json.dumps(runs))
+    printed = run(folder, "claims", "claims.yaml", "scores.json", "--csv")
+    assert "reproduced" in printed or not installed and "pip install" in printed, printed
+
+
+def import_trainer(_: Path, installed: bool) -> None:
+    code = "from raretokens.transformers import ObjectiveTrainer"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 or not installed and "transformers" in done.stderr, done.stderr
+
+
+EXTRAS = {"measure": measure_with_page, "claims": judge, "transformers": import_trainer}
 
 assert all(getattr(raretokens, name).__doc__ for name in raretokens.__all__)
 names = list(raretokens.objectives())
@@ -44,5 +75,7 @@ for each in names:
     train_a_step(each)
 with tempfile.TemporaryDirectory() as place:
     measure(Path(place))
+    for extra, attempt in EXTRAS.items():
+        attempt(Path(place), extra in sys.argv[1:])
 print(f"raretokens {version('raretokens')}, Python {sys.version.split()[0]}, torch {torch.__version__}: "
-      f"{len(raretokens.__all__)} public names, {len(names)} objectives, measure")  # fmt: skip
+      f"{len(raretokens.__all__)} public names, {len(names)} objectives, measure; extras: {', '.join(sys.argv[1:]) or 'none'}")  # fmt: skip
