@@ -77,5 +77,6 @@ with tempfile.TemporaryDirectory() as place:
     measure(Path(place))
     for extra, attempt in EXTRAS.items():
         attempt(Path(place), extra in sys.argv[1:])
-print(f"raretokens {version('raretokens')}, Python {sys.version.split()[0]}, torch {torch.__version__}: "
-      f"{len(raretokens.__all__)} public names, {len(names)} objectives, measure; extras: {', '.join(sys.argv[1:]) or 'none'}")  # fmt: skip
+versions = f"raretokens {version('raretokens')}, Python {sys.version.split()[0]}, torch {torch.__version__}"
+tried = f"{len(raretokens.__all__)} public names, {len(names)} objectives, measure"
+print(f"{versions}: {tried}; extras: {', '.join(sys.argv[1:]) or 'none'}")
