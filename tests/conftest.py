@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate.state import AcceleratorState
-from tiny.trainer import write_tokens
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
@@ -47,6 +46,8 @@ def kept_modules() -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """Token files for tiny.trainer, whose runs change the type that tensors have."""
+    from tiny.trainer import write_tokens  # which the library's own tests do without
+
     write_tokens(tmp_path)
     yield tmp_path
     torch.set_default_dtype(torch.float32)

@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -125,6 +126,26 @@ def test_every_imported_library_is_declared():
         if not brought & {canonical(owner) for owner in owners.get(name, [name])}
     }
     assert missing == set()
+
+
+def test_the_library_is_tested_with_the_oldest_versions_that_it_allows():
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    lines = [*project["dependencies"], *project["optional-dependencies"]["transformers"]]
+    lowest = dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", line).groups() for line in lines if ">=" in line)
+    (job,) = yaml.safe_load(read(".github/workflows/library.yaml"))["jobs"].values()
+    (oldest,) = (one for one in job["strategy"]["matrix"]["include"] if one["name"] == "oldest")
+    assert oldest["versions"].split() == [f"{name}=={version}.0" for name, version in lowest.items()]
+    assert project["requires-python"] == f">={oldest['python']}"
+
+
+def test_the_tests_of_the_library_need_no_pipeline():
+    """Neither its package nor the libraries of its extra, as where the library alone is installed."""
+    absent = ("reproduction", "dvc", "ctranslate2", "sacrebleu", "sacremoses", "thot", "pypi_simple")
+    code = f"import sys; sys.modules |= dict.fromkeys({absent!r}); import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "--collect-only", "-q", "-p", "no:cacheprovider", "@tests/library.txt"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert len(read("tests/library.txt").split()) > 20 and " tests collected" in done.stdout
 
 
 def canonical(requirement: str) -> str:
