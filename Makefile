@@ -28,7 +28,7 @@ diff: environment ## every cell of the reports, those of the demo against expect
 
 # A warning fails the build, but not that of the demo, whose parameters and reports are a user's.
 STRICT = --fail-on-warning --keep-going
-SITE = README.md $(wildcard docs/*.md docs/conf.py docs/_static/* docs/studies/*.svg data/paper/*.yaml data/paper/*/*.yaml src/*/*.py \
+SITE = README.md $(wildcard docs/*.md docs/conf.py docs/llms.txt docs/_static/* docs/studies/*.svg data/paper/*.yaml data/paper/*/*.yaml src/*/*.py \
 	src/*/*/*.py docs/_extension/*.py docs/_extension/templates/* reports/*.csv reports/*.md scales/*/reports/*.csv scales/*/reports/*.md)
 site: environment build/site/index.html ## build the documentation site
 	@echo "Open build/site/index.html for the results and the documentation"

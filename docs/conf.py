@@ -33,8 +33,9 @@ autodoc_member_order = "bysource"
 copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "furo"
-html_title = "raretokens"
+html_title = f"raretokens {os.environ.get('RARETOKENS_VERSION', '').removeprefix('v')}".strip()  # that of a published site
 html_static_path = ["_static"]
+html_extra_path = ["llms.txt"]  # at the root of the site, for language models
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

@@ -64,6 +64,14 @@ def test_every_link_leads_somewhere(site, pages):
                 assert unquote(target.fragment) in pages[path].ids, (file, link)
 
 
+def test_the_page_for_language_models_is_at_the_root_and_has_the_snippet_of_the_readme(site):
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 5 and all((site / link).exists() for link in links)
+    (snippet,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert snippet in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_no_page_needs_the_network(pages):
     for file, page in pages.items():
         assert [source for source in page.sources if urlparse(source).scheme not in ("", "data")] == [], file
