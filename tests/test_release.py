@@ -124,7 +124,7 @@ def test_every_imported_library_is_declared():
         for name in imported(ast.parse(file.read_text(encoding="utf-8")))
         if not brought & {canonical(owner) for owner in owners.get(name, [name])}
     }
-    assert missing == set()
+    assert missing <= {"reproduction"}  # the other package of the clone
 
 
 def test_the_library_is_tested_with_the_oldest_versions_that_it_allows():
