@@ -9,12 +9,13 @@
         loop.step(optimizer)
         optimizer.zero_grad()
 
-The training step does not depend on the number of processes or micro-batches, nor on the use of Accelerate.
+The training step does not depend on the number of processes or micro-batches, nor on the use of Accelerate, nor on whether FSDP2
+shards the embedding.
 """
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -22,8 +23,10 @@ from torch import Tensor, distributed, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_map_only
 
+from raretokens.errors import UserError
 from raretokens.loss.objective import Objective, keep_frozen_rows
-from raretokens.loss.terms import PLAIN, Head
+from raretokens.loss.row_shard import RowShard, is_sharded
+from raretokens.loss.terms import PLAIN, Head, SummedLoss
 
 
 def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -> Tensor:
@@ -53,8 +56,11 @@ def matrix_of(embedding: Tensor | nn.Module) -> Tensor:
 
     Raises:
         TypeError: if there is no such matrix.
+        UserError: if DeepSpeed ZeRO-3 shards the matrix.
     """
     matrix = getattr(embedding, "weight", embedding)
+    if hasattr(matrix, "ds_id"):
+        raise UserError("the embedding matrix is sharded by DeepSpeed ZeRO-3: should be whole, or sharded by fully_shard (FSDP2)")
     if not isinstance(matrix, Tensor) or matrix.dim() != 2:
         raise TypeError(f"embedding {type(embedding).__name__} is not allowed: a parameter N x d, nn.Embedding or nn.Linear")
     return matrix
@@ -71,12 +77,18 @@ class Loop:
         input_embedding: the input embedding or its module, if the embeddings are not tied.
         accelerator: the Accelerator whose backward() is called, if any. It divides the loss by its accumulation steps, and
             `loss` compensates for that.
+        vocabulary_parallel: for an embedding that is sharded by rows, whether each process computes the logits of its own rows
+            for the positions of all processes (loss/sharded.py). Otherwise each process gathers the embedding for each loss.
+
+    An embedding that `fully_shard` of FSDP2 has sharded stays sharded. Penalties, frozen rows, optimizer rules and `end_step`
+    then act on each process' own rows, and every process must call `loss` equally often.
 
     A frozen embedding (requires_grad is False) never changes. Gates, penalty, optimizer rule and `end_step` then have no
     effect, and a warning reports this.
 
     Raises:
         ValueError: if the shapes of the objective's facts and the embedding differ, or the embedding is computed from weights.
+        UserError: if the embedding is sharded in another way, or vocabulary_parallel does not suit embedding or objective.
     """
 
     def __init__(
@@ -87,6 +99,7 @@ class Loop:
         head: Head = PLAIN,
         input_embedding: Tensor | nn.Module | None = None,
         accelerator: Any = None,
+        vocabulary_parallel: bool = False,
     ) -> None:
         if head.bias is None:
             head = head._replace(bias=getattr(embedding, "bias", None))
@@ -100,6 +113,10 @@ class Loop:
         if not embedding.is_leaf:
             raise ValueError("the embedding matrix is computed from other weights; should be one that an optimizer trains")
         self.objective, self.embedding, self.head, self.input_embedding = objective, embedding, head, input_embedding
+        self.shard = RowShard(embedding) if is_sharded(embedding) else None
+        self.vocabulary_parallel = vocabulary_parallel
+        if vocabulary_parallel:
+            _check_vocabulary_parallel(objective, self.shard)
         self.in_step = False  # whether a step has begun and not ended
         self._optimizers: list[Any] = []  # those that `optimizer` returned
         self.factor = 1 if accelerator is None else accelerator.gradient_accumulation_steps
@@ -145,8 +162,13 @@ class Loop:
                 split += [{**group, "params": chosen, "embedding": is_embedding}] if chosen else []
         if not self.is_frozen and not any(group["embedding"] for group in split):
             raise ValueError("the embedding matrix is not among the optimizer's parameters")
-        self._optimizers.append(self.objective.optimizer(split, **adam))
-        return self._optimizers[-1]
+        optimizer = self.objective.optimizer(split, **adam)
+        if self.shard is not None:
+            from raretokens.loss.sharded_optimizers import sharded_optimizer
+
+            optimizer = sharded_optimizer(optimizer)
+        self._optimizers.append(optimizer)
+        return optimizer
 
     def begin(self, targets: Iterable[Tensor]) -> None:
         """Begin a training step. Every process must call this method, even without micro-batches.
@@ -196,15 +218,32 @@ class Loop:
             raise RuntimeError(f"begin(targets) was given the targets of {self.micro_batches} micro-batches; this is one more")
         self.left -= 1
         self.seen_targets = self.seen_targets.to(targets.device) + (targets != self.objective.facts.pad).sum()
-        summed = self.objective.loss(
-            hidden, self.embedding, targets, head=self.head, inputs=inputs, input_embedding=self.input_embedding
-        )
-        loss = summed.loss * (self.processes / self.targets)
+        loss = self._summed_loss(hidden, targets, inputs).loss * (self.processes / self.targets)
         if not self.left and not self.is_frozen:
             with torch.autocast(self.embedding.device.type, enabled=False):
-                penalty = self.objective.penalty(self.embedding)
+                penalty = self._penalty()
             loss = loss if penalty is None else loss + penalty
         return loss * self.factor
+
+    def _summed_loss(self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor]) -> SummedLoss:
+        if self.vocabulary_parallel:
+            from raretokens.loss.sharded import sharded_loss
+
+            return sharded_loss(self.objective, hidden, self.shard, targets, self.head)
+        if self.shard is not None and hidden.device != self.embedding.device:
+            raise UserError(f"the embedding matrix is on {self.embedding.device}, the states on {hidden.device}: no CPU offload")
+        weight, bias = _whole(self.embedding), _whole(self.head.bias)
+        uses_inputs = type(self.objective).input_term is not Objective.input_term
+        looked_up = _whole(self.input_embedding) if uses_inputs else None
+        head = self.head._replace(bias=bias)
+        return self.objective.loss(hidden, weight, targets, head=head, inputs=inputs, input_embedding=looked_up)
+
+    def _penalty(self) -> Tensor | None:
+        if self.shard is None:
+            return self.objective.penalty(self.embedding)
+        from raretokens.loss.own_rows import penalty
+
+        return penalty(self.objective, self.shard)
 
     def step(self, optimizer: Any) -> None:
         """Run the optimizer's step and the objective's `end_step`. To clip gradients, use `stepping` instead."""
@@ -230,10 +269,22 @@ class Loop:
         with ExitStack() as kept:
             kept.enter_context(register_optimizer_step_pre_hook(self._check_optimizer))
             for embedding in self._embeddings_with_frozen_rows():
-                kept.enter_context(keep_frozen_rows(self.objective, embedding))
+                kept.enter_context(self._frozen_rows_kept(embedding))
             yield
-        if not self.is_frozen:
+        if self.is_frozen:
+            return
+        if self.shard is None:
             self.objective.end_step(self.embedding)
+        else:
+            from raretokens.loss.own_rows import end_step
+
+            end_step(self.objective, self.shard)
+
+    def _frozen_rows_kept(self, embedding: Tensor) -> AbstractContextManager[None]:
+        if not is_sharded(embedding):
+            return keep_frozen_rows(self.objective, embedding)
+        shard = self.shard if embedding is self.embedding else RowShard(embedding)
+        return shard.keep_rows(self.objective.frozen_rows())
 
     @property
     def has_optimizer_rule(self) -> bool:
@@ -265,3 +316,16 @@ class Loop:
         device = self.embedding.device
         self.objective.to(device)
         self.objective.load_state_dict(tree_map_only(Tensor, lambda tensor: tensor.to(device), state))
+
+
+def _whole(matrix: Tensor | None) -> Tensor | None:
+    """Return a matrix or vector that every process has, gathered if it is sharded."""
+    return RowShard(matrix).whole() if is_sharded(matrix) else matrix
+
+
+def _check_vocabulary_parallel(objective: Objective, shard: RowShard | None) -> None:
+    if shard is None:
+        raise UserError("vocabulary_parallel is not allowed with a whole embedding matrix: shard the model by fully_shard first")
+    from raretokens.loss.sharded import check_objective
+
+    check_objective(objective, shard)
