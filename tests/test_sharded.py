@@ -6,11 +6,24 @@ from tiny.sharding import Case, sharded, train
 
 from raretokens.objectives.registry import known
 
-NO_PARALLEL = {"adversarial"}  # its loss needs the whole matrix
-CASES = [
-    *(Case(name, tied=tied) for name in [*known(), "only_rows", "custom"] for tied in (True, False)),
-    *(Case(name, parallel=True) for name in [*known(), "only_rows", "custom"] if name not in NO_PARALLEL),
-]
+ALL = [*known(), "only_rows", "custom"]
+WHOLE = {"adversarial"}  # its loss needs the whole matrix
+OPTIONS = [
+    ("agg", {"unmasked_pad": True}), ("freeze", {"until": 2}), ("weight_decay", {"form": "l2"}),
+    ("frage", {"minibatch": 9}), ("frage", {"moves_table": True, "hidden": True}),
+    ("frage", {"rare_only": True, "balanced": False}),
+]  # fmt: skip
+HEADS = [Case("ul_agg", tied=False, bias=True), Case("ul_agg", tied=False, bias=True, parallel=True)]
+FOUR = ["agg", "frage", "spectrum_control", "mu_centering", "coupled_adam", "ember", "only_rows"]
+CASES = {
+    2: [
+        *(Case(name) for name in ALL),
+        *(Case(name, tied=False, parallel=name not in WHOLE) for name in ALL),
+        *(Case(name, options) for name, options in OPTIONS),
+        *HEADS,
+    ],
+    4: [*HEADS, *(Case(name, parallel=True) for name in FOUR)],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +33,11 @@ def exact():
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", CASES)
 def test_sharded_trainings_equal_one_process(size, tmp_path):
-    every = sharded(size, CASES, tmp_path)
-    for case, *ended in zip(CASES, *every, strict=True):
+    """With clipped gradients, micro-batches without targets, and a resumption of model, objective and optimizer."""
+    every = sharded(size, CASES[size], tmp_path)
+    for case, *ended in zip(CASES[size], *every, strict=True):
         expected = train(case)
         for weights in ended:
             torch.testing.assert_close(weights, expected, atol=1e-12, rtol=1e-9, msg=lambda text, case=case: f"{case} {text}")

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, distributed, multiprocessing, nn
 from torch.nn.utils import clip_grad_norm_
 
-from raretokens import Loop, train_only_rows
-from raretokens.loss.objective import Objective
+from raretokens import Head, Loop, Objective, train_only_rows
 from tiny.update import PAD, SPECIALS, D, N, build
 
 STEPS, RESUMED_AFTER, MICRO_BATCHES, SEQUENCES, LENGTH = 5, 3, 2, 4, 7
@@ -74,9 +73,7 @@ def start(case: Case, shards: bool) -> tuple[Model, Loop, torch.optim.Optimizer]
         from torch.distributed.fsdp import fully_shard
 
         fully_shard(model, mesh=init_device_mesh("cpu", (distributed.get_world_size(),)))
-    head = Loop.__init__.__kwdefaults__["head"]
-    if case.bias:
-        head = head._replace(scale=0.7, softcap=3.0)
+    head = Head(scale=0.7, softcap=3.0) if case.bias else Head()
     looked_up = None if case.tied else model.looked_up
     objective = objective_of(case, model.head.weight)
     more = {"vocabulary_parallel": True} if case.parallel and shards else {}

@@ -21,6 +21,10 @@ from raretokens.loss.objective import Objective
 from raretokens.loss.row_shard import RowShard, is_sharded
 from raretokens.loss.terms import PLAIN, SMALLEST, Candidates, Gate, Head, SummedLoss, Unlikelihood
 
+# Names since torch 2.13, and before.
+ALL_GATHER = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
+REDUCE_SCATTER = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
+
 
 class _Terms(NamedTuple):
     """Terms of the loss, for positions of all processes and the own rows."""
@@ -205,7 +209,7 @@ class _Rounds:
             self.grad_bias += error.sum(0)
         part = (error.to(self.products) @ self.right).to(self.exact)
         own = part.new_empty(size, part.shape[1])
-        distributed.reduce_scatter_tensor(own, part, group=self.shard.group)
+        REDUCE_SCATTER(own, part, group=self.shard.group)
         self.grad_hidden[rows] = own[: len(rows)]
         self.grad_weight += self._gated(error, chunk.column).to(self.products).T @ chunk.hidden.to(self.products)
 
@@ -225,7 +229,7 @@ class _Rounds:
         padded = part.new_full((size, *part.shape[1:]), fill)
         padded[: len(part)] = part
         gathered = part.new_empty((size * self.shard.processes, *part.shape[1:]))
-        distributed.all_gather_into_tensor(gathered, padded, group=self.shard.group)
+        ALL_GATHER(gathered, padded, group=self.shard.group)
         return gathered
 
     def _mine(self, ids: Tensor) -> tuple[Tensor, Tensor]:
