@@ -3,7 +3,13 @@
 import pytest
 import torch
 from tiny.sharding import Case, sharded, train
+from tiny.update import D, N, build
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
+from raretokens import Loop, UserError
+from raretokens.objectives.ember import Ember
 from raretokens.objectives.registry import known
 
 ALL = [*known(), "only_rows", "custom"]
@@ -41,3 +47,31 @@ def test_sharded_trainings_equal_one_process(size, tmp_path):
         expected = train(case)
         for weights in ended:
             torch.testing.assert_close(weights, expected, atol=1e-12, rtol=1e-9, msg=lambda text, case=case: f"{case} {text}")
+
+
+@pytest.fixture
+def alone():
+    """A process group of this process."""
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield init_device_mesh("cpu", (1,))
+    distributed.destroy_process_group()
+
+
+def test_what_cannot_be_sharded_is_refused(alone):
+    matrix = torch.randn(N, D)
+    rows, copies = (nn.Parameter(distribute_tensor(matrix, alone, [kind])) for kind in (Shard(0), Replicate()))
+    zero = nn.Parameter(matrix)
+    zero.ds_id = 0
+    with pytest.raises(UserError, match=r"is sharded as \(Replicate\(\),\) on a mesh of \(1,\) processes: should be \(Shard"):
+        Loop(build("mle", {}), copies)
+    with pytest.raises(UserError, match="sharded by DeepSpeed ZeRO-3: should be whole, or sharded by fully_shard"):
+        Loop(build("mle", {}), zero)
+    with pytest.raises(UserError, match="vocabulary_parallel is not allowed with a whole embedding matrix"):
+        Loop(build("mle", {}), nn.Parameter(matrix), vocabulary_parallel=True)
+    for name, options, method in [("adversarial", {}, "target_offset"), ("agg", {"unmasked_pad": True}, "unmasked_pad")]:
+        with pytest.raises(UserError, match=f"vocabulary_parallel is not allowed: {method} of {name} needs the whole"):
+            Loop(build(name, options), rows, vocabulary_parallel=True)
+    custom = build("mle", {})
+    custom.optimizer = lambda groups, **adam: type("Rule", (Ember,), {})(groups, **adam)
+    with pytest.raises(UserError, match="Rule has no form for a sharded embedding matrix: should be CoupledAdamW and Ember"):
+        Loop(custom, rows).optimizer([rows], lr=0.1)

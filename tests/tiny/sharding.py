@@ -72,7 +72,9 @@ def start(case: Case, shards: bool) -> tuple[Model, Loop, torch.optim.Optimizer]
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        fully_shard(model, mesh=init_device_mesh("cpu", (distributed.get_world_size(),)))
+        mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
+        for module in (model.body, model):
+            fully_shard(module, mesh=mesh)
     head = Head(scale=0.7, softcap=3.0) if case.bias else Head()
     looked_up = None if case.tied else model.looked_up
     objective = objective_of(case, model.head.weight)
@@ -82,7 +84,7 @@ def start(case: Case, shards: bool) -> tuple[Model, Loop, torch.optim.Optimizer]
 
 
 def train(case: Case, shards: bool = False) -> dict[str, Tensor]:
-    """Return the weights after STEPS steps with clipping, which several processes interrupt and resume."""
+    """Return the weights and the NLL of a batch after STEPS steps with clipping, which several processes interrupt and resume."""
     rank, size = (distributed.get_rank(), distributed.get_world_size()) if shards else (0, 1)
     model, loop, optimizer = start(case, shards)
     for step in range(STEPS):
@@ -93,13 +95,19 @@ def train(case: Case, shards: bool = False) -> dict[str, Tensor]:
                 part.load_state_dict(state)
         inputs, targets = (part[:, rank::size] for part in batches(step))
         loop.begin(targets)
-        for ids, wanted in zip(inputs, targets, strict=True):
+        for number, (ids, wanted) in enumerate(zip(inputs, targets, strict=True)):
+            if shards:
+                model.set_requires_gradient_sync(case.parallel or number + 1 == MICRO_BATCHES)
             loop.loss(model(ids), wanted).backward()
         with loop.stepping():
             clip_grad_norm_(model.parameters(), 0.3)
             optimizer.step()
         optimizer.zero_grad()
-    weights = {name: weight.detach() for name, weight in model.named_parameters()}
+    with torch.no_grad():
+        nll = loop.nll(model(inputs[0]), targets[0])
+    if shards:
+        distributed.all_reduce(nll)
+    weights = {"nll": nll} | {name: weight.detach() for name, weight in model.named_parameters()}
     weights |= {name: weight.detach() for name, weight in loop.objective.named_parameters()}
     return {name: weight.full_tensor() if hasattr(weight, "full_tensor") else weight for name, weight in weights.items()}
 

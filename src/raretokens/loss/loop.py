@@ -212,7 +212,7 @@ class Loop:
             RuntimeError: if `begin` got fewer micro-batches, or gradients are disabled.
         """
         if not torch.is_grad_enabled():
-            how = "divide the sum of objective.loss(hidden, embedding, targets, head=loop.head).nll by the number of targets"
+            how = "divide the sum of loop.nll(hidden, targets) by the number of targets"
             raise RuntimeError(f"loop.loss is of training, and gradients are disabled; to evaluate, {how}")
         if not self.left:
             raise RuntimeError(f"begin(targets) was given the targets of {self.micro_batches} micro-batches; this is one more")
@@ -225,6 +225,14 @@ class Loop:
             loss = loss if penalty is None else loss + penalty
         return loss * self.factor
 
+    @torch.no_grad()
+    def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Return the sum of -log p of the targets (natural logarithm), for evaluation.
+
+        All processes must call this together if the embedding is sharded. Each gets the sum over its own targets.
+        """
+        return self._summed_loss(hidden, targets, ()).nll
+
     def _summed_loss(self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor]) -> SummedLoss:
         if self.vocabulary_parallel:
             from raretokens.loss.sharded import sharded_loss
@@ -232,10 +240,10 @@ class Loop:
             return sharded_loss(self.objective, hidden, self.shard, targets, self.head)
         if self.shard is not None and hidden.device != self.embedding.device:
             raise UserError(f"the embedding matrix is on {self.embedding.device}, the states on {hidden.device}: no CPU offload")
-        weight, bias = _whole(self.embedding), _whole(self.head.bias)
-        uses_inputs = type(self.objective).input_term is not Objective.input_term
-        looked_up = _whole(self.input_embedding) if uses_inputs else None
-        head = self.head._replace(bias=bias)
+        weight, looked_up = _whole(self.embedding), self.input_embedding
+        if self.shard is not None and type(self.objective).input_term is Objective.input_term:
+            looked_up = None  # not gathered, because nothing reads the input embedding
+        head, looked_up = self.head._replace(bias=_whole(self.head.bias)), _whole(looked_up)
         return self.objective.loss(hidden, weight, targets, head=head, inputs=inputs, input_embedding=looked_up)
 
     def _penalty(self) -> Tensor | None:

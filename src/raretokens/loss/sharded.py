@@ -62,6 +62,8 @@ def check_objective(objective: Objective, shard: RowShard) -> None:
 def sharded_loss(objective: Objective, hidden: Tensor, shard: RowShard, targets: Tensor, head: Head = PLAIN) -> SummedLoss:
     """Return the summed loss of this process' micro-batch, as `Objective.loss`. All processes must call this together.
 
+    Without gradients, the loss is the plain likelihood.
+
     Args:
         objective: one that `check_objective` allows.
         hidden: sequences x positions x d, of this process.
@@ -70,17 +72,18 @@ def sharded_loss(objective: Objective, hidden: Tensor, shard: RowShard, targets:
         head: bias, scale or soft-cap of the logits. A bias is sharded as the embedding matrix, or is not trained.
     """
     facts = objective.facts
+    plain = {"head": head, "label_smoothing": facts.label_smoothing, "ignore_index": facts.pad}
+    if not torch.is_grad_enabled():
+        return sharded_cross_entropy(hidden, shard, targets, **plain)
     summed = sharded_cross_entropy(
         hidden,
         shard,
         targets,
         gate=objective.gate(),
-        head=head,
-        label_smoothing=facts.label_smoothing,
         z_loss=objective.z_loss(),
         token_weight=objective.token_weight(),
         unlikelihood=objective.unlikelihood(),
-        ignore_index=facts.pad,
+        **plain,
     )
     term = objective.hidden_term(hidden, targets)
     return summed if term is None else SummedLoss(summed.loss + term, summed.nll)

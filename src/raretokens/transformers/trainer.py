@@ -25,7 +25,7 @@ from raretokens.transformers.output_embedding import (
 
 STATE = "objective.pt"  # file in a checkpoint
 ADAMW = ("adamw_torch", "adamw_torch_fused")
-NOT_SHARDED = "none; the output embedding must be whole"
+NOT_SHARDED = "none; the output embedding must be whole here. Loop trains models that fully_shard (FSDP2) has sharded"
 NOT_FUSED = "false; the states before the output embedding could not be seen"
 logger = logging.get_logger(__name__)
 
