@@ -41,7 +41,10 @@ def exact():
 
 @pytest.mark.parametrize("size", CASES)
 def test_sharded_trainings_equal_one_process(size, tmp_path):
-    """With clipped gradients, micro-batches without targets, and a resumption of model, objective and optimizer."""
+    """With clipped gradients, micro-batches without targets, and a resumption of model, objective and optimizer.
+
+    With vocabulary_parallel, no process has a whole matrix during the loss, unless the objective's penalty needs it.
+    """
     every = sharded(size, CASES[size], tmp_path)
     for case, *ended in zip(CASES[size], *every, strict=True):
         expected = train(case)

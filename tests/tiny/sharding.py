@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, distributed, multiprocessing, nn
 from torch.nn.utils import clip_grad_norm_
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from raretokens import Head, Loop, Objective, train_only_rows
 from tiny.update import PAD, SPECIALS, D, N, build
@@ -35,6 +36,16 @@ class Model(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.body(self.looked_up(ids)).tanh() * 2
+
+
+class NoWholeMatrix(TorchDispatchMode):
+    """Context in which no tensor has the size of the embedding matrix. Gradients of the loss are computed in it as well."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple) else (result,):
+            assert not isinstance(tensor, Tensor) or tensor.shape != (N, D), function
+        return result
 
 
 class Custom(Objective):
@@ -73,7 +84,7 @@ def start(case: Case, shards: bool) -> tuple[Model, Loop, torch.optim.Optimizer]
         from torch.distributed.fsdp import fully_shard
 
         mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
-        for module in (model.body, model):
+        for module in (model.body, *([] if case.tied else [model.head]), model):  # a unit that FSDP2 itself never gathers
             fully_shard(module, mesh=mesh)
     head = Head(scale=0.7, softcap=3.0) if case.bias else Head()
     looked_up = None if case.tied else model.looked_up
@@ -98,7 +109,11 @@ def train(case: Case, shards: bool = False) -> dict[str, Tensor]:
         for number, (ids, wanted) in enumerate(zip(inputs, targets, strict=True)):
             if shards:
                 model.set_requires_gradient_sync(case.parallel or number + 1 == MICRO_BATCHES)
-            loop.loss(model(ids), wanted).backward()
+            hidden = model(ids)
+            is_spread = shards and case.parallel and case.name != "custom"  # whose penalty needs the whole matrix
+            with NoWholeMatrix() if is_spread else contextlib.nullcontext():
+                loss = loop.loss(hidden, wanted)
+            loss.backward()
         with loop.stepping():
             clip_grad_norm_(model.parameters(), 0.3)
             optimizer.step()
