@@ -6,6 +6,7 @@ from tiny.sharding import Case, sharded, train
 from tiny.update import D, N, build
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 from raretokens import Loop, UserError
@@ -74,6 +75,11 @@ def test_what_cannot_be_sharded_is_refused(alone):
     for name, options, method in [("adversarial", {}, "target_offset"), ("agg", {"unmasked_pad": True}, "unmasked_pad")]:
         with pytest.raises(UserError, match=f"vocabulary_parallel is not allowed: {method} of {name} needs the whole"):
             Loop(build(name, options), rows, vocabulary_parallel=True)
+    head = nn.Linear(D, N)
+    loop = Loop(build("mle", {}), head)
+    fully_shard(head, mesh=alone)
+    with pytest.raises(RuntimeError, match="has replaced the embedding matrix: create Loop and optimizer after fully_shard"):
+        loop.begin([])
     custom = build("mle", {})
     custom.optimizer = lambda groups, **adam: type("Rule", (Ember,), {})(groups, **adam)
     with pytest.raises(UserError, match="Rule has no form for a sharded embedding matrix: should be CoupledAdamW and Ember"):

@@ -103,6 +103,7 @@ class Loop:
     ) -> None:
         if head.bias is None:
             head = head._replace(bias=getattr(embedding, "bias", None))
+        self._module = embedding  # or the matrix
         embedding = matrix_of(embedding)
         input_embedding = None if input_embedding is None else matrix_of(input_embedding)
         known = len(objective.facts.counts), objective.facts.width
@@ -177,8 +178,10 @@ class Loop:
 
         Raises:
             RuntimeError: if the step before did not end with `step` or `stepping`, or its losses had more or fewer targets than
-                its `begin`.
+                its `begin`; or if the embedding was sharded after this Loop was created.
         """
+        if self.shard is None and is_sharded(matrix_of(self._module)):
+            raise RuntimeError("fully_shard has replaced the embedding matrix: create Loop and optimizer after fully_shard")
         was_in_step, self.in_step = self.in_step, False
         if was_in_step and self.left < self.micro_batches:
             self.left = self.micro_batches = self.own_targets = 0
