@@ -8,6 +8,7 @@ import pytest
 from tiny.claims import AGAINST, claim, judged, three
 from tiny.run_sheet import DECLARED
 
+from raretokens.claims.effect_text import change_text, effect_text
 from raretokens.claims.intervals import Interval
 from raretokens.claims.verdict import Outcome, Verdict
 from reproduction.papers.claim import Claim
@@ -16,6 +17,7 @@ from reproduction.papers.verdicts import counted, judge, judge_all, with_counts
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
 from reproduction.report.claims import in_words, main_claims, other_counts, verdict_counts
+from reproduction.report.forest import fraction_rows, left_out
 from reproduction.report.paper_pages import pages
 from reproduction.run_sheet import Sheet
 
@@ -53,6 +55,18 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
         "s,P table 3,0.5,,0.1 to 0.6,0.012,not run,,",
         "",
     ]
+
+
+def test_a_ratio_is_rounded_once_so_that_pages_agree():
+    assert (effect_text("ratio", 1.18496), change_text("ratio", 1.18496)) == ("x 1.18", "+18 %")
+
+
+def test_a_forest_plot_counts_the_conclusions_that_it_leaves_out(tmp_path):
+    verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+    shown, unreported = replace(verdict, reported=0.8), replace(verdict, reported=None)
+    assert left_out([shown], fraction_rows([shown])) == ""
+    both = [shown, unreported]
+    assert left_out(both, fraction_rows(both)).startswith("1 of 2 conclusions has no row: ")
 
 
 def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):

@@ -86,7 +86,7 @@ def python_blocks(page: str) -> list[str]:
 
 @pytest.fixture
 def names(tmp_path, monkeypatch) -> dict[str, Any]:
-    """What a reader of README and of the guide to training has: a text, a tokenizer, a model and a step of one micro-batch."""
+    """What a reader of the guide to training has: a text, a tokenizer and a model."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     words = ["a"] * 60 + ["b"] * 20 + ["c"] * 8 + [f"rare{number}" for number in range(8)]
@@ -99,21 +99,25 @@ def names(tmp_path, monkeypatch) -> dict[str, Any]:
     arguments = TrainingArguments(str(tmp_path), max_steps=1, per_device_train_batch_size=2, report_to=[], use_cpu=True)
     return {
         "tokenizer": lambda line: [known[word] for word in line.split()],
-        "model": model, "arguments": arguments, "text": text, "other": text, "blocks": text, "NEW": [rows - 1],
-        "counts": torch.arange(rows, 0, -1), "d": width, "k": 4, "embedding": model.get_output_embeddings().weight,
-        "targets": torch.randint(rows, (1, 2, 8)), "hidden": torch.randn(2, 8, width, requires_grad=True),
+        "model": model, "arguments": arguments, "text": text, "other": text, "NEW": [rows - 1],
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/train.md"])
-def test_the_python_blocks_of_a_page_run_one_after_the_other(page, names):
+def test_the_python_blocks_of_the_guide_to_training_run_one_after_the_other(names):
     """Every name that a block uses and no block defines is one that a reader has."""
-    blocks = python_blocks(page)
+    blocks, embedding = python_blocks("docs/train.md"), names["model"].get_output_embeddings().weight
     assert len(blocks) > 1
-    before = names["embedding"].detach().clone()
+    before = embedding.detach().clone()
     for block in blocks:
-        exec(compile(block, page, "exec"), names)
-    assert not torch.equal(names["embedding"], before)
+        exec(compile(block, "docs/train.md", "exec"), names)
+    assert not torch.equal(embedding, before)
+
+
+def test_the_script_of_readme_prints_what_readme_shows(capsys):
+    (script,) = python_blocks("README.md")
+    (shown,) = (block for kind, block in BLOCKS if kind == "text")
+    exec(compile(script, "README.md", "exec"), {})
+    assert capsys.readouterr().out == shown
 
 
 def test_every_other_python_block_of_a_guide_is_in_an_example():
@@ -152,3 +156,14 @@ def test_a_page_that_is_not_what_the_reports_say_is_named_and_made_anew(pages, n
         refresh("--check")
     refresh()
     refresh("--check")
+
+
+def test_a_link_of_an_included_page_leads_to_the_same_file(pages):
+    (pages / "reports").mkdir()
+    (pages / "reports/main.md").write_text("[card](papers/agg.md#claim-a), [above](../b.md), [part](#c), [paper](https://d.org/e)\n")
+    (pages / "README.md").write_text("<!-- include reports/main.md -->\n<!-- end -->\n")
+    (pages / "docs/studies.md").write_text("<!-- include ../reports/main.md -->\n<!-- end -->\n")
+    refresh()
+    same = "[part](#c), [paper](https://d.org/e)"
+    assert f"[card](reports/papers/agg.md#claim-a), [above](b.md), {same}" in (pages / "README.md").read_text()
+    assert f"[card](../reports/papers/agg.md#claim-a), [above](../b.md), {same}" in (pages / "docs/studies.md").read_text()

@@ -20,10 +20,10 @@ def effect_text(kind: EffectKind, value: float | None) -> str:
     """Format a ratio as x 0.5 and a difference with its sign. Empty without a value."""
     if value is None:
         return ""
+    if kind == "ratio":  # rounded once, so that it agrees with change_text
+        return f"x {value:.4g}" if 0.9 < value < 1.1 else f"x {value:.3g}"  # a small change is a few percent
     value = round_digits(value, DIGITS)  # the value in CSV files
-    if kind == "ratio" and 0.9 < value < 1.1:
-        return f"x {value:.4g}"  # four digits, because a small change is a few percent
-    return f"x {value:.3g}" if kind == "ratio" else f"{value:+.3g}" if kind == "difference" else f"{value:.4g}"
+    return f"{value:+.3g}" if kind == "difference" else f"{value:.4g}"
 
 
 def interval_text(kind: EffectKind, interval: Interval | None) -> str:

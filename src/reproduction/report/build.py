@@ -36,6 +36,7 @@ from reproduction.report.markdown import render
 from reproduction.report.tables import table_cells, to_latex, write_table
 from reproduction.run_sheet import Sheet
 
+SELECTED = "agg-a001"  # AGG with the alpha that the validation perplexity selects
 PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "numpy")
 
 
@@ -104,12 +105,13 @@ def _with_view(scores: dict[str, TaskScores], task: str, view: TaskScores) -> di
 
 def _draw_forests(verdicts: list[Verdict], declared: Declarations, scale: str, reports: Path) -> None:
     """Draw the forest plots of the main claims and of each paper."""
-    main = forest.fraction_rows(one for one in verdicts if one.claim.main)
-    forest.write_forest(main, reports / "forest.svg", f"Main conclusions of the papers at the {scale} scale")
+    plots = {"forest.svg": ([one for one in verdicts if one.claim.main], f"Main conclusions of the papers at the {scale} scale")}
     for paper in declared.papers:
-        rows = forest.fraction_rows(conclusions_of(paper, verdicts, declared))
-        path = reports / f"papers/{paper.lower()}-forest.svg"
-        forest.write_forest(rows, path, f"Conclusions of {paper} at the {scale} scale")
+        own = list(conclusions_of(paper, verdicts, declared))
+        plots[f"papers/{paper.lower()}-forest.svg"] = (own, f"Conclusions of {paper} at the {scale} scale")
+    for name, (shown, title) in plots.items():
+        rows = forest.fraction_rows(shown)
+        forest.write_forest(rows, reports / name, title, forest.left_out(shown, rows))
 
 
 def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path, as_latex: bool = False) -> str:
@@ -188,8 +190,9 @@ def _findings(verdicts: list[Verdict], compared: list[methods.Change], split: li
     main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
     bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
     parts = {one.run: decomposition.in_words(one) for one in split}
-    agps = next((decomposition.changes_in_words(one) for one in split if one.run == "agps"), None)
-    return render("findings.md", of=main, bounds=bounds, split=parts, agps=agps)
+    chosen = (change for change in compared if change.run == SELECTED and change.effect.value is not None)
+    selected = {change.metric: decomposition.change_in_words(change.effect) for change in chosen}
+    return render("findings.md", of=main, bounds=bounds, split=parts, selected=selected)
 
 
 def curves_of_all_runs(scores: TaskScores, folder: Path) -> str:

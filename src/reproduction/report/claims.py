@@ -16,6 +16,7 @@ from raretokens.claims.verdict import TESTED, Extent, Outcome, Size, Verdict
 from raretokens.files import round_digits
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.verdicts import conclusions, counted
+from reproduction.report.markdown import table
 
 ON_ITS_SIDE = "the interval lies on the side of the threshold of the claim, or inside its margin of no change"
 MEANINGS = {  # label of a verdict -> its meaning, in the order of the pages
@@ -183,6 +184,14 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
 def main_claims(verdicts: list[Verdict]) -> str:
     columns = ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size", "unit_length"]
     return csv_files.to_csv([_main_cells(verdict) for verdict in verdicts if verdict.claim.main], columns)
+
+
+def main_table(verdicts: list[Verdict]) -> str:
+    """Return the main claims as a Markdown table for README, each with a link to its card, which is in the same folder."""
+    head = ["conclusion", "reported", "measured", "95 % interval", "verdict"]
+    rows = ((one, _main_cells(one)) for one in verdicts if one.claim.main)
+    links = ((f"[{cells[0]}]({one.claim.paper.lower()}.md#claim-{one.name})", *cells[2:5], cells[6]) for one, cells in rows)
+    return table(head, links) + "\n"
 
 
 def headline(verdicts: list[Verdict]) -> dict[str, float]:

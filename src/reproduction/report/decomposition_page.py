@@ -82,32 +82,28 @@ def _effect(effect: Effect) -> str:
     return with_interval(effect.kind, effect.value, effect.main_interval)
 
 
-def in_words(one: Decomposition) -> str:
-    """Return two sentences for README, whose subject is the run: the parts of its change, and the logit-bias baseline."""
-    mass, within = (_factor(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
-    text = f"It multiplies P(rare), the total probability of rare tokens, by {mass} at rare targets. "
-    text += f"It multiplies the perplexity within the rare group by {within}."
+def in_words(one: Decomposition) -> dict[str, str]:
+    """Return the changes of a run and of its logit-bias baseline as text, for README: those that are known."""
+    changes = {name: one.effects[metric] for name, metric in (("rare", "ppl.rare"), ("total", "ppl.total"))}
+    factors = {name: one.effects[metric] for name, metric in (("mass", "mass.rare"), ("within", "ppl_within.rare"))}
+    found = {name: change_in_words(effect) for name, effect in changes.items()}
+    found |= {name: _factor(effect.value, effect.main_interval) for name, effect in factors.items()}
     if baseline := one.main_baseline:
-        rare, total = (change_text("ratio", ratio) for ratio in (baseline.rare, baseline.total))
-        text += f" The logit-bias baseline with the same mean P(rare) over all positions reaches {rare}, and changes"
-        text += f" the perplexity of all tokens by {total}."
-    return text
-
-
-def changes_in_words(one: Decomposition) -> dict[str, str]:
-    """Return the changes of rare-token and of total perplexity, each with its interval, for README."""
-    found = {}
-    for name, metric in (("rare", "ppl.rare"), ("total", "ppl.total")):
-        value, interval = one.effects[metric].value, one.effects[metric].main_interval
-        ends = f" (95 % CI {' to '.join(change_text('ratio', end) for end in interval)})" if interval else ""
-        found[name] = f"{change_text('ratio', value)}{ends}"
+        ratios = {"baseline_rare": baseline.rare, "baseline_total": baseline.total}
+        found |= {name: change_text("ratio", ratio) for name, ratio in ratios.items()}
+        found["advantage"] = _factor(baseline.advantage, baseline.interval)
     return found
 
 
-def _factor(effect: Effect) -> str:
-    interval = effect.main_interval
-    ends = f" (95 % CI {' to '.join(number_text(end, 3) for end in interval)})" if interval else ""
-    return f"{number_text(effect.value, 3)}{ends}"
+def change_in_words(effect: Effect) -> str:
+    """Format the effect of a ratio as -68 % (95 % CI -71 % to -65 %)."""
+    ends = " to ".join(change_text("ratio", end) for end in effect.main_interval or ())
+    return f"{change_text('ratio', effect.value)}{f' (95 % CI {ends})' if ends else ''}"
+
+
+def _factor(value: float, interval: Interval | None) -> str:
+    value, *ends = (number_text(number, 3) for number in (value, *(interval or ())))
+    return f"{value} (95 % CI {' to '.join(ends)})" if ends else value
 
 
 def _baselines(one: Decomposition) -> Iterator[list[str]]:

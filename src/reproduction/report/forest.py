@@ -70,15 +70,24 @@ def fraction_rows(verdicts: Iterable[Verdict]) -> dict[str, list[Row]]:
     return {title: rows for title, rows in found.items() if rows}
 
 
-def write_forest(groups: dict[str, list[Row]], path: Path, title: str) -> None:
-    """Write the forest plot of claims as a deterministic SVG."""
+def left_out(verdicts: Sequence[Verdict], groups: dict[str, list[Row]]) -> str:
+    """Return a sentence on the claims that have no row. Empty if each has one."""
+    absent = len(verdicts) - sum(map(len, groups.values()))
+    have = "has" if absent == 1 else "have"
+    why = "not measured, or no reported change to divide by"
+    return f"{absent} of {len(verdicts)} conclusions {have} no row: {why}" if absent else ""
+
+
+def write_forest(groups: dict[str, list[Row]], path: Path, title: str, note: str = "") -> None:
+    """Write the forest plot of claims as a deterministic SVG. `note`: a line at the bottom."""
     groups = groups or {"No claim with a reported effect was measured": []}
     labels = {row: textwrap.wrap(row.label, LABEL) for rows in groups.values() for row in rows}
     lines = sum(max(1, 0.62 * len(label)) for label in labels.values())
-    height = ROW * lines + HEADING * len(groups) + 1.33
+    bottom = 0.8 + (0.17 if note else 0)
+    height = ROW * lines + HEADING * len(groups) + bottom + 0.53
     with rc_context(PLOT_STYLE):
         canvas = Canvas(figsize=(8.6, height), dpi=110)
-        axis = canvas.add_axes((0.49, 0.8 / height, 0.49, 1 - 1.28 / height))
+        axis = canvas.add_axes((0.49, bottom / height, 0.49, 1 - (bottom + 0.48) / height))
         y = 0.0
         for heading, rows in groups.items():
             y += HEADING / ROW
@@ -90,7 +99,7 @@ def write_forest(groups: dict[str, list[Row]], path: Path, title: str) -> None:
                           linespacing=1.05)  # fmt: skip
                 draw_row(axis, row, y, LIMITS)
                 y += step / 2
-        finish(axis, y + 0.4, LIMITS, (0, 1), FRACTIONS)
+        finish(axis, y + 0.4, LIMITS, (0, 1), f"{FRACTIONS}\n{note}" if note else FRACTIONS)
         canvas.suptitle(title, x=0.01, y=1 - 0.12 / height, ha="left", va="top", fontsize=10)
         legend(canvas, {row.style for rows in groups.values() for row in rows}, {}, "the paper")
         save(canvas, path)

@@ -5,8 +5,10 @@
 
 The text between such a line and `<!-- end -->` is the content of the file. For a CSV file, `where` selects rows by the values of
 their cells (separate several conditions with blanks), and `columns` selects columns. Without them, the whole file is included.
+Relative links of an included Markdown file are adjusted to the folder of the text.
 """
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,6 +26,8 @@ INCLUDE = re.compile(
     r"(?:.*?)(?P<end><!-- end -->)",
     re.DOTALL,
 )
+
+LINK = re.compile(r"(?<=\]\()[^)#\s:]+(?=[)#])")  # a relative link target in Markdown
 
 
 def environment(package: str, **options: Any) -> jinja2.Environment:
@@ -65,7 +69,8 @@ def _content(part: re.Match[str], folder: Path) -> str:
     if not path.is_file():
         raise UserError(f"{path}: no such file; an include names it")
     if path.suffix != ".csv":
-        return path.read_text(encoding="utf-8")
+        text, home = path.read_text(encoding="utf-8"), Path(part["file"]).parent
+        return LINK.sub(lambda link: os.path.normpath(home / link[0]).replace(os.sep, "/"), text)
     rows = _rows(path, part["where"] or "", part["columns"] or "")
     cells = [[cell.replace("|", "\\|") for cell in row] for row in rows.itertuples(index=False, name=None)]
     return table([name.replace("_", " ") for name in rows], cells)

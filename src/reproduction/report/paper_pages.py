@@ -11,7 +11,7 @@ from reproduction.papers.scores import MLE, AllScores, TaskScores
 from reproduction.papers.task_names import TASKS
 from reproduction.papers.verdicts import conclusions_of, counted
 from reproduction.report.claim_text import ClaimText, claim_table, claim_texts, lines_of, model_text
-from reproduction.report.claims import MEANINGS, count_text, in_words, label, sizes_in_words
+from reproduction.report.claims import MEANINGS, count_text, label, main_table, sizes_in_words
 from reproduction.report.figures import picture_kind
 from reproduction.report.markdown import render
 
@@ -23,7 +23,7 @@ OF_ALL = ("verdict", "paper", "metric", "place", "measured", "95 % interval", "r
 def pages(
     verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores, settings: dict[str, dict[str, str]]
 ) -> dict[str, str]:
-    """Return file name -> text: a page of each paper, later.md (papers that are not reproduced), claims.md and counts.md.
+    """Return file name -> text: a page of each paper, later.md (papers that are not reproduced), claims.md and main.md.
 
     `settings`: table -> file of the table in another setting -> title of the setting.
     """
@@ -35,7 +35,7 @@ def pages(
         "claim_table": lambda own: claim_table(own, OF_PAPER),
     }
     found = {
-        "counts.md": in_words(verdicts, declared).splitlines()[0] + "\n",
+        "main.md": main_table(verdicts),
         "claims.md": render("claims.md", scale=scale, claims=claim_table(texts.values(), OF_ALL)),
     }
     for name, about in declared.papers.items():
