@@ -181,6 +181,20 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
     )
 
 
+def medians_in_words(verdicts: list[Verdict], declared: Declarations) -> str:
+    """Return a sentence for README with the median measured effect over the tested and over the reproduced conclusions."""
+    tested = [one for one in counted(conclusions(verdicts, declared)) if one.outcome in TESTED]
+    sized = [(one, fraction) for one in tested if (fraction := one.fraction(one.effect.value)) is not None]
+    own = [fraction for one, fraction in sized if one.extent]
+    if not own:
+        return "No reproduced conclusion has a reported effect to compare with.\n"
+    return (
+        f"Over the {len(sized)} tested conclusions with a reported effect, the median measured effect is "
+        f"{median(fraction for _, fraction in sized):.2g} of it, and {sum(fraction < 0 for _, fraction in sized)} have the "
+        f"opposite sign. Over the {len(own)} reproduced ones, the median is {median(own):.2g}.\n"
+    )
+
+
 def main_claims(verdicts: list[Verdict]) -> str:
     columns = ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size", "unit_length"]
     return csv_files.to_csv([_main_cells(verdict) for verdict in verdicts if verdict.claim.main], columns)

@@ -11,7 +11,7 @@ from reproduction.papers.scores import MLE, AllScores, TaskScores
 from reproduction.papers.task_names import TASKS
 from reproduction.papers.verdicts import conclusions_of, counted
 from reproduction.report.claim_text import ClaimText, claim_table, claim_texts, lines_of, model_text
-from reproduction.report.claims import MEANINGS, count_text, label, main_table, sizes_in_words
+from reproduction.report.claims import MEANINGS, count_text, label, main_table, medians_in_words, sizes_in_words
 from reproduction.report.figures import picture_kind
 from reproduction.report.markdown import render
 
@@ -36,6 +36,7 @@ def pages(
     }
     found = {
         "main.md": main_table(verdicts),
+        "medians.md": medians_in_words(verdicts, declared),
         "claims.md": render("claims.md", scale=scale, claims=claim_table(texts.values(), OF_ALL)),
     }
     for name, about in declared.papers.items():
