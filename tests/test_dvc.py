@@ -279,7 +279,7 @@ RUNNING = {
     "reproduction/training/window_batches.py:Windows": {"train-skipgram"},
     "raretokens/transformers/trainer.py:ObjectiveTrainer": set(),
     "raretokens/measure/model.py:load_model": set(),
-    "raretokens/repair/repair_folder.py:repair_folder": set(),
+    "raretokens/loop/loop.py:Loop": set(),
 }
 
 

@@ -13,13 +13,13 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from raretokens import cli
 from raretokens.errors import UserError
+from raretokens.measure.repair import repair_folder
+from raretokens.measure.repair.new_rows import encode_rows
+from raretokens.measure.repair.repair_folder import Options
+from raretokens.measure.repair.selection import parse_rows
+from raretokens.measure.repair.token_pieces import split_tokens
 from raretokens.measure.stored_matrix import StoredMatrix
 from raretokens.measure.tokenizers import FastTokenizer
-from raretokens.repair import repair_folder
-from raretokens.repair.new_rows import encode_rows
-from raretokens.repair.repair_folder import Options
-from raretokens.repair.selection import parse_rows
-from raretokens.repair.token_pieces import split_tokens
 
 transformers = pytest.importorskip("transformers", reason="optional: pip install transformers")
 

@@ -104,7 +104,7 @@ RARETOKENS = Program(
                 "Measure how degenerate embeddings are, and which of their rows are under-trained",
             ),
             "repair": (
-                "raretokens.repair.command:repair",
+                "raretokens.measure.repair.command:repair",
                 "Initialise under-trained rows of a model folder anew, in a copy of the folder",
             ),
             "claims": (

@@ -5,23 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from raretokens.errors import UserError
+    from raretokens.loop.loop import Loop, target_counts
+    from raretokens.loop.only_rows import train_only_rows
     from raretokens.loss.facts import Facts, facts, facts_of_text
     from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
-    from raretokens.loss.loop import Loop, target_counts
     from raretokens.loss.objective import Objective, keep_frozen_rows
     from raretokens.loss.terms import Gate, Head, SummedLoss, Unlikelihood
-    from raretokens.objectives.only_rows import train_only_rows
     from raretokens.objectives.rarity import alpha_for
     from raretokens.objectives.registry import build, objectives
 
 _MODULES = {
     "errors": ("UserError",),
+    "loop.loop": ("Loop", "target_counts"),
+    "loop.only_rows": ("train_only_rows",),
     "loss.facts": ("Facts", "facts", "facts_of_text"),
     "loss.gated_cross_entropy": ("gated_linear_cross_entropy",),
-    "loss.loop": ("Loop", "target_counts"),
     "loss.objective": ("Objective", "keep_frozen_rows"),
     "loss.terms": ("Gate", "Head", "SummedLoss", "Unlikelihood"),
-    "objectives.only_rows": ("train_only_rows",),
     "objectives.rarity": ("alpha_for",),
     "objectives.registry": ("build", "objectives"),
 }

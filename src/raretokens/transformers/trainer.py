@@ -11,7 +11,7 @@ from transformers import Trainer, TrainerCallback
 from transformers.utils import logging
 
 from raretokens.errors import UserError
-from raretokens.loss.loop import Loop
+from raretokens.loop.loop import Loop
 from raretokens.loss.objective import Objective, read_numbers
 from raretokens.transformers.model_loss import ModelLoss, try_model
 from raretokens.transformers.output_embedding import (

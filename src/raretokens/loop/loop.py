@@ -24,8 +24,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_map_only
 
 from raretokens.errors import UserError
+from raretokens.loop.row_shard import RowShard, is_sharded
 from raretokens.loss.objective import Objective, keep_frozen_rows
-from raretokens.loss.row_shard import RowShard, is_sharded
 from raretokens.loss.terms import PLAIN, Head, SummedLoss
 
 
@@ -165,7 +165,7 @@ class Loop:
             raise ValueError("the embedding matrix is not among the optimizer's parameters")
         optimizer = self.objective.optimizer(split, **adam)
         if self.shard is not None:
-            from raretokens.loss.sharded_optimizers import sharded_optimizer
+            from raretokens.loop.sharded_optimizers import sharded_optimizer
 
             optimizer = sharded_optimizer(optimizer)
         self._optimizers.append(optimizer)
@@ -238,7 +238,7 @@ class Loop:
 
     def _summed_loss(self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor]) -> SummedLoss:
         if self.vocabulary_parallel:
-            from raretokens.loss.sharded import sharded_loss
+            from raretokens.loop.sharded import sharded_loss
 
             return sharded_loss(self.objective, hidden, self.shard, targets, self.head)
         if self.shard is not None and hidden.device != self.embedding.device:
@@ -252,7 +252,7 @@ class Loop:
     def _penalty(self) -> Tensor | None:
         if self.shard is None:
             return self.objective.penalty(self.embedding)
-        from raretokens.loss.own_rows import penalty
+        from raretokens.loop.own_rows import penalty
 
         return penalty(self.objective, self.shard)
 
@@ -287,7 +287,7 @@ class Loop:
         if self.shard is None:
             self.objective.end_step(self.embedding)
         else:
-            from raretokens.loss.own_rows import end_step
+            from raretokens.loop.own_rows import end_step
 
             end_step(self.objective, self.shard)
 
@@ -337,6 +337,6 @@ def _whole(matrix: Tensor | None) -> Tensor | None:
 def _check_vocabulary_parallel(objective: Objective, shard: RowShard | None) -> None:
     if shard is None:
         raise UserError("vocabulary_parallel is not allowed with a whole embedding matrix: shard the model by fully_shard first")
-    from raretokens.loss.sharded import check_objective
+    from raretokens.loop.sharded import check_objective
 
     check_objective(objective, shard)

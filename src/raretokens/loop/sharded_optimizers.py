@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from raretokens.errors import UserError
-from raretokens.loss.row_shard import RowShard
+from raretokens.loop.row_shard import RowShard
 from raretokens.objectives import coupled_adam, ember
 from raretokens.objectives.embedding_adamw import EmbeddingAdamW
 

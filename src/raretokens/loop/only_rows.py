@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from raretokens.errors import UserError
+from raretokens.loop.loop import matrix_of
 from raretokens.loss import facts, objective
-from raretokens.loss.loop import matrix_of
 
 
 class OnlyRows(objective.Objective):

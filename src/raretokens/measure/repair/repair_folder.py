@@ -13,11 +13,11 @@ from raretokens.measure.embeddings import are_equal
 from raretokens.measure.formats import PICKLED, read_json
 from raretokens.measure.model import Model, load_model, read_tensors
 from raretokens.measure.notes import Notes, Report
+from raretokens.measure.repair.model_copy import Equality, compare_folders, copy_folder, new_folder, write_rows
+from raretokens.measure.repair.new_rows import average_pieces, draw_rows, encode_rows
+from raretokens.measure.repair.row_training import Training, train_rows
+from raretokens.measure.repair.selection import Selection, select_rows
 from raretokens.measure.stored_matrix import StoredMatrix
-from raretokens.repair.model_copy import Equality, compare_folders, copy_folder, new_folder, write_rows
-from raretokens.repair.new_rows import average_pieces, draw_rows, encode_rows
-from raretokens.repair.row_training import Training, train_rows
-from raretokens.repair.selection import Selection, select_rows
 
 RECORD = "repair.json"
 RUN = "training.json"  # in the folder of a run of the pipeline, which lacks configuration and tokenizer

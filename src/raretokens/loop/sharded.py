@@ -15,10 +15,10 @@ from torch import Tensor, distributed
 from torch.autograd.function import once_differentiable
 
 from raretokens.errors import UserError
+from raretokens.loop.row_shard import RowShard, is_sharded
 from raretokens.loss.chunks import _apply
 from raretokens.loss.gated_cross_entropy import CHUNK, CHUNK_CUDA, check_targets
 from raretokens.loss.objective import Objective
-from raretokens.loss.row_shard import RowShard, is_sharded
 from raretokens.loss.terms import PLAIN, SMALLEST, Candidates, Gate, Head, SummedLoss, Unlikelihood
 
 # Names since torch 2.13, and before.

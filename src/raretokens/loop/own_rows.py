@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn.functional import normalize, softplus
 
+from raretokens.loop.row_shard import RowShard
 from raretokens.loss.objective import Objective
-from raretokens.loss.row_shard import RowShard
 from raretokens.objectives import cosreg, frage, mu_centering, mu_loss, spectrum_control, weight_decay
 
 

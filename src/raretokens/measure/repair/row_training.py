@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from raretokens.errors import UserError
 from raretokens.measure.model import Model
+from raretokens.measure.repair.selection import Selection
 from raretokens.measure.texts import read_ids
 from raretokens.measure.transformers_models import TransformersModel
-from raretokens.repair.selection import Selection
 
 WINDOW, BATCH = 256, 8  # tokens of a window; windows of a training step
 SHOWN = 20  # training steps whose mean loss is reported

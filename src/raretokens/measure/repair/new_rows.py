@@ -3,10 +3,10 @@
 import numpy as np
 
 from raretokens.errors import UserError
+from raretokens.measure.repair.selection import Selection
+from raretokens.measure.repair.token_pieces import split_tokens
 from raretokens.measure.stored_matrix import DTYPES, StoredMatrix
 from raretokens.measure.tokenizers import Tokenizer
-from raretokens.repair.selection import Selection
-from raretokens.repair.token_pieces import split_tokens
 
 BLOCK = 1024  # rows that are read at once
 
