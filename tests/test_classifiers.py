@@ -18,7 +18,7 @@ from raretokens.errors import UserError
 from raretokens.metrics.predictions import accuracy, bootstrap_accuracy, mean_nll
 from reproduction.corpora.tokenization.token_files import read_images, read_labels, read_meta, tokens, write_meta
 from reproduction.tasks import classify, images
-from reproduction.tasks.evaluation import classification
+from reproduction.tasks.evaluation import class_metrics, classification
 from reproduction.tasks.evaluation.job_specs import MajorityBaseline
 from reproduction.tasks.evaluation.text import documents
 from reproduction.training.example_batches import Documents, Images
@@ -265,14 +265,14 @@ def test_the_stage_predicts_with_the_trained_weights(folder, tmp_path):
 
 
 def test_a_classifier_is_compared_with_a_guess_among_its_classes(tmp_path, monkeypatch):
-    monkeypatch.setattr(classification, "geometry", lambda artifacts: {})
+    monkeypatch.setattr(class_metrics, "geometry", lambda artifacts: {})
     shares, labels = (
         np.log([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]),
         np.array([0, 1, 2, 2]),
     )
     np.save(tmp_path / "logprob.npy", shares)
     artifacts = SimpleNamespace(array=lambda name: np.load(tmp_path / f"{name}.npy"), summary={"kept": {"valid_nll": 0.9}})
-    found = {name: value for name, (value, _) in classification.class_metrics(artifacts, labels, "documents").items()}
+    found = {name: value for name, (value, _) in class_metrics.class_metrics(artifacts, labels, "documents").items()}
     assert found["training.nll_to_uniform"] == pytest.approx(0.9 / math.log(3)) and found["accuracy"]["total"] == 75.0
     assert found["test_nll"] == pytest.approx(-np.log([0.7, 0.6, 0.25, 0.8]).mean())
 
@@ -281,7 +281,7 @@ def test_the_guess_without_a_model_is_the_most_frequent_class(tmp_path):
     for split, labels in {"train": "aabbb", "valid": "ab", "test": "abb"}.items():
         (tmp_path / f"{split}.labels").write_text("".join(f"{label}\n" for label in labels))
     job = MajorityBaseline(name="majority", task="classify", corpus="documents")
-    classification.score_majority(job, tmp_path, ".labels", tmp_path, {})
+    class_metrics.score_majority(job, tmp_path, ".labels", tmp_path, {})
     found = json.loads((tmp_path / "majority.json").read_text())
     assert (found["run"], found["task"]) == ("majority", "classify")
     assert found["metrics"]["accuracy"]["total"] == pytest.approx(200 / 3, rel=1e-4)

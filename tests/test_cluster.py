@@ -15,8 +15,8 @@ import pytest
 import yaml
 from tiny import slurm, world
 
-from raretokens.cli import main
 from raretokens.errors import UserError
+from reproduction.commands.table import main
 from reproduction.papers.load import load_declarations
 from reproduction.pipeline import cluster
 from reproduction.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
@@ -88,7 +88,7 @@ def test_jobs_that_are_only_printed_are_not_submitted(tmp_path, monkeypatch, cap
     Path("data/scratch/machine.yaml").write_text("cluster: {memory: 1}\n")
     submitted = []
     monkeypatch.setattr(cluster, "submit", lambda jobs, *_: submitted.append(jobs) or list(map(str, range(len(jobs)))))
-    monkeypatch.setattr(sys, "argv", ["raretokens", "cluster", *options])
+    monkeypatch.setattr(sys, "argv", ["reproduction", "cluster", *options])
     main()
     out = capsys.readouterr().out
     assert ("sbatch --parsable" in out, "scancel 0 1" in out) == (bool(options), not options)

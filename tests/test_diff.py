@@ -12,8 +12,8 @@ import pytest
 import yaml
 from tiny.run_sheet import DECLARED
 
-from raretokens.cli import main
 from reproduction.commands import scale_commands
+from reproduction.commands.table import main
 from reproduction.papers.declarations import ANY, EXACT, Tolerance
 from reproduction.papers.load import load_declarations
 from reproduction.report.diff import figure_moves
@@ -60,7 +60,7 @@ def diff(folder: Path, *revision: str) -> subprocess.CompletedProcess[str]:
     """The command in this process, with one reading of the declarations: else these would cost more than all that is tested."""
     out, said, code = io.StringIO(), io.StringIO(), 0
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
-        patch.setattr(sys, "argv", ["raretokens", "diff", *revision])
+        patch.setattr(sys, "argv", ["reproduction", "diff", *revision])
         patch.setattr(scale_commands, "load_declarations", declarations)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
             try:

@@ -114,9 +114,9 @@ class Refusing:
         if name.partition(".")[0] in refused and "transformers" not in sys.modules:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Refusing())
-sys.argv = ["raretokens", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare",
+sys.argv = ["reproduction", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare",
             "--similarity", "people.tsv"]
-from raretokens.cli import main
+from reproduction.commands.table import main
 main()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

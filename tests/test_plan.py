@@ -16,9 +16,9 @@ from tiny import architectures
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from raretokens.cli import main
 from raretokens.errors import UserError
 from reproduction.commands import plan_commands
+from reproduction.commands.table import main
 from reproduction.pipeline import full_size, stages
 from reproduction.pipeline.jobs import train_job
 from reproduction.pipeline.machine.cards import card
@@ -162,7 +162,7 @@ def test_translation_is_planned_in_micro_batches_of_one_bucket_or_of_several_sho
 
 
 def rows_of(monkeypatch, capsys, *words: str) -> dict[str, dict[str, str]]:
-    monkeypatch.setattr(sys, "argv", ["raretokens", "plan", *words, "--csv", "-"])
+    monkeypatch.setattr(sys, "argv", ["reproduction", "plan", *words, "--csv", "-"])
     main()
     return {row["run"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
 
@@ -199,10 +199,10 @@ def test_hours_are_those_of_the_check_else_of_the_training_else_unknown(monkeypa
     assert found["lm/gpt2m-mle"] == ("unknown", "")
     rows = rows_of(monkeypatch, capsys, "lm6-mle", "--gpu", "h200", "--utilisation", "0.2")
     assert rows["lm/lm6-mle"]["hours_from"] == "FLOPs at 20% of the peak of h200"
-    monkeypatch.setattr(sys, "argv", ["raretokens", "plan", "lm6-mle", "gpt2m-mle"])
+    monkeypatch.setattr(sys, "argv", ["reproduction", "plan", "lm6-mle", "gpt2m-mle"])
     main()
     shown = capsys.readouterr().out
-    assert "1 runs: 10 hours by check on Xeon" in shown and "1 runs: no hours; python -m reproduction check measures" in shown
+    assert "1 runs: 10 hours by check on Xeon" in shown and "1 runs: no hours; `check` measures" in shown
 
 
 def test_a_name_means_the_runs_of_all_tasks_and_task_slash_name_one(tmp_path, monkeypatch):
@@ -212,7 +212,7 @@ def test_a_name_means_the_runs_of_all_tasks_and_task_slash_name_one(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     lines = []
     for name in ("mle", "nmt/mle", "agg"):
-        monkeypatch.setattr(sys, "argv", ["raretokens", "alpha", name])
+        monkeypatch.setattr(sys, "argv", ["reproduction", "alpha", name])
         with pytest.raises(SystemExit) as stopped:
             main()
         lines.append(str(stopped.value).partition(";")[0])

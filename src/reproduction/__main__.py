@@ -1,6 +1,5 @@
 """Entry point of `python -m reproduction COMMAND`, in the folder of a scale of a clone."""
 
-from reproduction.commands.table import REPRODUCTION
+from reproduction.commands.table import main
 
-if __name__ == "__main__":
-    REPRODUCTION.run()
+main()

@@ -40,3 +40,8 @@ REPRODUCTION = Program(
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands with all arguments, for the documentation."""
     return REPRODUCTION.parser(REPRODUCTION.commands)
+
+
+def main() -> None:
+    """Run `python -m reproduction COMMAND`."""
+    REPRODUCTION.run()
