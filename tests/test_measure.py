@@ -28,8 +28,9 @@ from raretokens.metrics.predictions import perplexity, uniq
 from raretokens.metrics.score_files import flatten
 from raretokens.metrics.similarity import word_similarity
 from raretokens.vocabulary import VOCABULARY, Vocabulary
-from reproduction.commands import trained_run
+from reproduction.commands import measured_run, trained_run
 from reproduction.commands.export import export_run
+from reproduction.commands.table import main as reproduction_main
 from reproduction.corpora.tokenization.settings import Groups
 from reproduction.corpora.tokenization.token_files import tokens
 from reproduction.corpora.tokenization.tokenizer import Tokenizer
@@ -162,8 +163,8 @@ def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale
 
 def test_a_vocabulary_for_a_run_which_has_its_own_is_noted(scale):
     path, words = str(scale / "data/runs/lm/pieces"), scale / "people.txt"
-    model = load_model(path, words)
-    assert model.row_names == load_model(path).row_names and model.notes == [
+    model = load_model(path, words, [measured_run.read])
+    assert model.row_names == load_model(path, readers=[measured_run.read]).row_names and model.notes == [
         f"--vocabulary {words} is ignored: the rows have tokens already, from the model's own files"
     ]
 
@@ -356,6 +357,6 @@ def test_a_file_that_shrinks_after_loading_costs_one_line(tmp_path, dtype):
 ])  # fmt: skip
 def test_mistakes_are_one_line(scale, monkeypatch, arguments, message):
     monkeypatch.chdir(scale)
-    monkeypatch.setattr(sys, "argv", ["raretokens", "measure", *arguments])
+    monkeypatch.setattr(sys, "argv", ["reproduction", "measure", *arguments])
     with pytest.raises(SystemExit, match=message):
-        main()
+        reproduction_main()

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import LlamaForCausalLM  # noqa: E402
 
 from raretokens.errors import UserError  # noqa: E402
-from raretokens.measure import output, streaming  # noqa: E402
+from raretokens.measure import page, streaming  # noqa: E402
 from raretokens.measure.measurement import Measurement, Options  # noqa: E402
 from raretokens.measure.model import load_model  # noqa: E402
 from raretokens.measure.texts import Texts, read_ids  # noqa: E402
@@ -162,7 +162,7 @@ def test_rows_with_nan_or_inf_are_left_out_and_the_others_measured(folder, tmp_p
 def test_a_degenerate_matrix_has_the_metrics_that_exist_and_json_that_others_read(tmp_path, table):
     save_file({"table": table.astype(np.float32)}, tmp_path / "table.safetensors")
     found = tiny.measured(tmp_path / "table.safetensors", Options(is_sorted=True))
-    output.write(found, tmp_path / "page")
+    page.write(found, tmp_path / "page")
 
     def refuse(constant):
         raise AssertionError(constant)

@@ -92,12 +92,16 @@ def load_model(name: str, vocabulary: Path | None = None, readers: Sequence[Read
     if path.is_dir():
         return _load_folder(path, vocabulary)
     if not path.is_file():
-        on_hub = ON_HUB.format(name=name if "/" in name else "openai-community/gpt2")
-        advice = f"; {on_hub}" if NAME.fullmatch(name) and path.suffix not in SUFFIXES else ""
-        raise UserError(f"{name}: no such file or model folder{advice}")
+        raise UserError(f"{name}: no such file or model folder{hub_advice(name)}")
     if unpacked := unpack_folder(path):
         return _load_unpacked(path, *unpacked, vocabulary)
     return _load_file(path, path.stem, vocabulary)
+
+
+def hub_advice(name: str) -> str:
+    """Return how a model of the Hugging Face Hub is named, for a name that looks like one of its models; else an empty text."""
+    on_hub = ON_HUB.format(name=name if "/" in name else "openai-community/gpt2")
+    return f"; {on_hub}" if NAME.fullmatch(name) and Path(name).suffix not in SUFFIXES else ""
 
 
 def distinct_names(models: Sequence[str]) -> list[str | None]:

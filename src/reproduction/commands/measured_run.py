@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from raretokens.errors import UserError
 from raretokens.measure.embeddings import TIED, single_embedding
 from raretokens.measure.formats import read_file
-from raretokens.measure.model import Model, flatten_reading
+from raretokens.measure.model import Model, flatten_reading, hub_advice
 from raretokens.measure.notes import Notes
 from raretokens.measure.predictions import Reading
 from raretokens.measure.tokenizers import SentencePieceTokenizer
@@ -32,7 +32,7 @@ def read(name: str, vocabulary: Path | None) -> Model | None:
     path = Path(name)
     if path.is_file() or path.is_dir() and not trained_run.is_run(path):
         return None
-    return load_run(trained_run.find(name, "file, model folder or run"), vocabulary)
+    return load_run(trained_run.find(name, "file, model folder or run", hub_advice(name)), vocabulary)
 
 
 def load_run(run: TrainedRun, vocabulary: Path | None = None) -> Model:
