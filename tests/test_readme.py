@@ -15,6 +15,7 @@ from test_guides import PAGES
 from tiny import world
 from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
 
+from raretokens import Loop, build, facts
 from raretokens.cli import RARETOKENS
 from raretokens.errors import UserError
 from reproduction.commands import scale_commands
@@ -33,6 +34,14 @@ LOOKING = [
     "python -m reproduction plan --gpu a100",
 ]
 WIDTH = 160
+SHORTENED = {  # lines of docs/stack.md that its scripts have with more arguments
+    'trainer = ObjectiveSFTTrainer(model, args=SFTConfig("out"), processing_class=tokenizer, train_dataset=text, '
+    "objective=objective)",
+    "loop = Loop(objective, table)",
+    "wrapped = DistributedDataParallel(model)",
+    "loop = Loop(objective, model.embedding.weight)",
+    "loop.loss(wrapped(inputs), targets).backward()",
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -105,12 +114,41 @@ def names(tmp_path, monkeypatch) -> dict[str, Any]:
 
 def test_the_python_blocks_of_the_guide_to_training_run_one_after_the_other(names):
     """Every name that a block uses and no block defines is one that a reader has."""
-    blocks, embedding = python_blocks("docs/train.md"), names["model"].get_output_embeddings().weight
+    blocks = [block for block in python_blocks("docs/train.md") if "fully_shard" not in block]  # the next test
+    embedding = names["model"].get_output_embeddings().weight
     assert len(blocks) > 1
     before = embedding.detach().clone()
     for block in blocks:
         exec(compile(block, "docs/train.md", "exec"), names)
     assert not torch.equal(embedding, before)
+
+
+class Bare(torch.nn.Module):
+    """A model of two embeddings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed_tokens, self.lm_head = torch.nn.Embedding(8, 4), torch.nn.Linear(4, 8, bias=False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.embed_tokens(ids)
+
+
+def test_the_python_block_on_sharded_models_runs(tmp_path):
+    (block,) = (block for block in python_blocks("docs/train.md") if "fully_shard" in block)
+    model = Bare()
+    names = {"model": model, "Loop": Loop, "objective": build("freeze", facts(torch.arange(1, 9), width=4, steps_per_epoch=2))}
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        block = block.replace("fully_shard(model", "fully_shard(mesh=mesh, module=model")  # on CPUs
+        names["mesh"] = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+        exec(compile(block, "docs/train.md", "exec"), names)
+        inputs, targets = torch.randint(8, (2, 3)), torch.randint(8, (2, 3))
+        names["loop"].begin([targets])
+        names["loop"].loss(model(inputs), targets).backward()
+        names["loop"].step(names["optimizer"])
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_the_script_of_readme_prints_what_readme_shows(capsys):
@@ -122,10 +160,16 @@ def test_the_script_of_readme_prints_what_readme_shows(capsys):
 
 def test_every_other_python_block_of_a_guide_is_in_an_example():
     """The guides in test_guides.py are performed; blocks of other pages must be here or above."""
-    others = {"docs/add-an-objective.md": "docs/examples/centred.py"}
+    others = {"docs/add-an-objective.md": "docs/examples/centred.py", "docs/stack.md": "docs/examples/stack"}
     pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md") if python_blocks(f"docs/{path.name}")}
     assert pages == {"docs/train.md", *others, *(f"docs/{name}.md" for name in PAGES if python_blocks(f"docs/{name}.md"))}
     for page, example in others.items():
+        if page == "docs/stack.md":
+            scripts = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / example).glob("*.py"))
+            known = {line.split("  #")[0].strip() for line in scripts.splitlines()} | SHORTENED
+            shown = {line.split("  #")[0].strip() for block in python_blocks(page) for line in block.splitlines()}
+            assert shown - {"", "..."} <= known
+            continue
         assert all(block in (ROOT / example).read_text(encoding="utf-8") for block in python_blocks(page))
 
 
