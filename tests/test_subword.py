@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tiny.world import lines
 
+from raretokens import files
 from raretokens.errors import UserError
 from raretokens.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
-from reproduction.corpora.tokenization import token_files
 from reproduction.corpora.tokenization import token_files as streams
 from reproduction.corpora.tokenization.encode import encode
 from reproduction.corpora.tokenization.settings import EncodeJob as Job
@@ -183,8 +183,8 @@ def test_blocks_of_any_size_give_what_one_line_alone_gives(tmp_path, monkeypatch
         "bpe": Subword(model="bpe", merges=40),
     }
     found = []
-    for size in (token_files.LINES, 7):
-        monkeypatch.setattr(token_files, "LINES", size)
+    for size in (files.LINES, 7):
+        monkeypatch.setattr(files, "LINES", size)
         folder = tmp_path / f"{size}"
         encode(told("nmt", vocabulary[kind]), tmp_path, folder)
         found.append({path.name: path.read_bytes() for path in folder.iterdir()})

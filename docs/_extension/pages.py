@@ -54,7 +54,7 @@ class Pages:
             tables = [one for one in self.scale.tables if one.page.startswith(f"{paper}/")]
             page = _page(f"papers/{paper}.md")
             text = self._report(f"papers/{paper}.md", page)
-            if paper != "main":  # a table for README
+            if paper not in ("main", "medians"):  # parts of README
                 main = [one for one in tables if not one.setting]
                 self._add(page, _wrapped(text, "filtered") if paper == "claims" else text, main)
             for table in tables:
