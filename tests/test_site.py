@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[1]
 RARE_CLAIM = "results/small/agg/index.html#claim-agg-lowers-rare-perplexity"
@@ -64,12 +65,15 @@ def test_every_link_leads_somewhere(site, pages):
                 assert unquote(target.fragment) in pages[path].ids, (file, link)
 
 
-def test_the_page_for_language_models_is_at_the_root_and_has_the_snippet_of_the_readme(site):
+def test_the_page_for_language_models_is_at_the_root_and_its_snippet_runs(site):
     text = (site / "llms.txt").read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert len(links) > 5 and all((site / link).exists() for link in links)
     (snippet,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert snippet in (ROOT / "README.md").read_text(encoding="utf-8")
+    model = torch.nn.Linear(4, 8, bias=False)
+    names = {"counts": torch.arange(1, 9), "d": 4, "k": 2, "model": model, "embedding": model.weight}
+    exec(snippet, names | {"hidden": torch.randn(3, 4), "targets": [torch.tensor([1, 2, 3])]})
+    assert model.weight.grad is not None
 
 
 def test_no_page_needs_the_network(pages):
