@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from raretokens import csv_files
@@ -36,8 +37,12 @@ def change_metrics(
 
 
 def changed(value: Any, share: float, drift: Tolerance) -> Any:
-    """Return a number or a column of numbers, changed by a share of the relative tolerance, or of the absolute one without it."""
-    return value * (1 + share * drift.rel) if drift.rel else value + share * (drift.abs or 0.0)
+    """Return a number or a column of numbers, changed by a share of the relative tolerance, or of the absolute one without it.
+
+    A number that is not negative stays so, such as the half width of an interval.
+    """
+    moved = value * (1 + share * drift.rel) if drift.rel else value + share * (drift.abs or 0.0)
+    return np.where(np.asarray(value) < 0, moved, np.maximum(moved, 0.0))
 
 
 def change_columns(file: Path, share: float, drift_of: Callable[[str], Tolerance | None]) -> None:

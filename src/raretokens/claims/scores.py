@@ -1,6 +1,7 @@
 """Scores of systems that were trained with several seeds, as comparisons read them."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -62,7 +63,7 @@ class Value:
 
 
 @dataclass
-class Scores:
+class Scores(ABC):
     """Scores of runs. A subclass says where they come from: it has `number` and `bootstrap`."""
 
     lines: dict[str, SheetLine]  # run -> its line of the run sheet
@@ -93,13 +94,13 @@ class Scores:
         """Return the facts about a run, or None if it has no scores."""
         return self.cache.get(name)
 
+    @abstractmethod
     def number(self, name: str, metric: str) -> Any:
         """Return a metric of one run, or None."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
         """Return the metric on resampled test sets, which are the same for all runs, or None if there are no resamples."""
-        raise NotImplementedError
 
     def choose(self, names: Sequence[str], data: bool = False) -> str | None:
         """Return the first of the names that is on the run sheet. With `data`, return the first that has a score file."""
