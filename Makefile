@@ -13,6 +13,7 @@ help: ## what there is
 demo: environment ## train everything that is not trained yet, and write the reports
 	stages/parallel
 	@$(MAKE) --no-print-directory site STRICT=
+	@python -m reproduction summary
 
 # One table: trains what its rows need, renders it alone and prints it. make table T=agg-3
 T ?= agg-3

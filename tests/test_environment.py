@@ -1,6 +1,7 @@
 """Scripts and the first stage, wherever they are started: environment.sh with an installer that is faked, and stages/*."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -216,7 +217,24 @@ case $4 in --shared) echo encode ;; --continued) echo train-lm@3 score-lm@3 ;;
 """)  # fmt: skip
     script(folder / "bin/dvc", f'#!/bin/sh\n[ $1 = status ] && echo {{}} && exit\necho "$*" >> calls\n{dvc}')
     variables = os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
-    return subprocess.Popen(["stages/parallel", "1"], cwd=folder, env=variables, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(["stages/parallel", "1"], cwd=folder, env=variables, stdout=-1, stderr=subprocess.PIPE, text=True)
+
+
+def test_each_run_is_a_line_and_what_it_prints_is_a_file(tmp_path):
+    output, errors = parallel_on_stubs(tmp_path, 'echo "much of $*"\n').communicate(timeout=60)
+    counted = re.findall(r"^ *(\d) of 3  (train-lm@\d) +0:00:\d\d, about 0:0\d:\d\d left$", output, re.M)
+    assert counted == [("1", "train-lm@1"), ("2", "train-lm@2"), ("3", "train-lm@3")]
+    assert not errors and "much of --wait-for-lock" not in output
+    logs = {path.stem: path.read_text().split()[-1] for path in (tmp_path / "data/scratch/logs").iterdir()}
+    assert logs == {"shared": "encode", "report": "repro"} | {f"train-lm@{n}": f"score-lm@{n}" for n in (1, 2, 3)}
+
+
+def test_the_end_of_a_failed_run_s_file_is_shown(tmp_path):
+    started = parallel_on_stubs(tmp_path, 'case "$*" in *train-lm@2*) echo the reason; exit 255 ;; esac\n')
+    errors = started.communicate(timeout=60)[1]
+    assert errors.splitlines()[:2] == [
+        "the reason", "error: train-lm@2 failed; all it printed is in data/scratch/logs/train-lm@2.log"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("end", ["exit 255", "kill -9 $$"])

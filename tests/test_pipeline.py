@@ -56,6 +56,15 @@ def test_every_run_is_scored_and_in_the_tables(built):
     assert (built / "reports/index.md").exists()
 
 
+def test_a_summary_has_the_findings_and_what_moved(built):
+    summary = run(built, "python", "-m", "reproduction", "summary").stdout
+    tables = len(list((built / "reports/tables").glob("*.csv")))
+    assert f"Reports: {tables} tables and " in summary and "0 cells moved, 0 of them out of tolerance" in summary
+    finding = (built / "reports/findings.md").read_text().split()
+    words = summary.replace("\N{NO-BREAK SPACE}", " ").split()
+    assert {word for word in finding if "*" not in word and "](" not in word} <= {*words}
+
+
 ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "baseline@nmt", "train-lm@agg",
          "predict-lm@agg", "score-lm@agg", "decompose-lm@agg", "train-nmt@base-mle", "translate@base-mle", "score-nmt@base-mle",
          "recall-nmt@base-mle", "report")  # fmt: skip

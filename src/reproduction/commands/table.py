@@ -4,8 +4,9 @@ import argparse
 
 from raretokens.cli import Program
 
-PLAN, ALPHA, SCALE, RUN = (
-    f"reproduction.commands.{name}" for name in ("plan_commands", "alpha_command", "scale_commands", "run_commands")
+PLAN, ALPHA, SCALE, SUMMARY, RUN = (
+    f"reproduction.commands.{name}"
+    for name in ("plan_commands", "alpha_command", "scale_commands", "summary_command", "run_commands")
 )
 REPRODUCTION = Program(
     "python -m reproduction",
@@ -20,6 +21,7 @@ REPRODUCTION = Program(
             "cluster": (f"{SCALE}:submit", "Submit the scale to Slurm: what runs share, an array of runs, reports"),
         },
         "for the reports": {
+            "summary": (f"{SUMMARY}:show_summary", "Print the findings, the number of tables, and where the pages are"),
             "table": (f"{SCALE}:show_table", "Write one report table and print it"),
             "needs": (f"{SCALE}:show_needs", "Print the DVC targets that a table needs"),
             "diff": (f"{SCALE}:show_diff", "Compare the reports with a git revision; exit 1 if a cell moved too far"),
