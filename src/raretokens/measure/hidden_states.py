@@ -97,7 +97,7 @@ class LayerSums:
         if not (np.isfinite(squares) and squares > 0):
             return None, None
         start = np.random.default_rng(0).standard_normal(len(scatter))
-        (first,) = eigsh(scatter / total, 1, v0=start, return_eigenvectors=False)
+        (first,) = eigsh(scatter / total, 1, v0=start, tol=1e-6, return_eigenvectors=False)
         return float((total**2 / squares - 1) / (len(scatter) - 1)), float(first)
 
     def replicates(self) -> np.ndarray:
