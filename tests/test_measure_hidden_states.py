@@ -13,8 +13,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 from raretokens.measure import hidden_states, predictions  # noqa: E402
 from raretokens.measure.hidden_states import HiddenStates  # noqa: E402
+from raretokens.measure.measurement import Measurement  # noqa: E402
 from raretokens.measure.model import load_model  # noqa: E402
 from raretokens.measure.notes import Notes  # noqa: E402
+from raretokens.measure.output import metric_lines, summary  # noqa: E402
 from raretokens.measure.predictions import Reading, load_causal_model, measure_text  # noqa: E402
 from raretokens.metrics.bootstrap import resample  # noqa: E402
 from raretokens.metrics.rows import evenly  # noqa: E402
@@ -168,6 +170,20 @@ def test_no_state_is_kept():
     del given
     gc.collect()
     assert found.layers and all(reference() is None for reference in kept)
+
+
+def test_few_blocks_have_no_interval():
+    _, replicates = collect(torch.randn(72, 4)).metrics("")
+    assert not replicates and collect(torch.randn(80, 4)).metrics("")[1]
+
+
+def test_layers_are_printed_as_a_table():
+    metrics, _ = collect(torch.randn(100, 4)).metrics("")
+    one = Measurement("x", "matrix", {"rows": 1, "width": 1, "dtype": "float32"}, metrics, np.zeros(1), Notes())
+    *_, header, row = metric_lines([one])
+    assert header.split()[:3] == ["layer", "mean", "cosine"]
+    assert row.split()[:2] == ["last", f"{metrics['hidden.mean_cosine'][0]['last']:.4g}"]
+    assert summary(one)[-1] == f"  hidden states: mean cosine {row.split()[1]} (layer last)"
 
 
 def test_states_that_cannot_be_measured_are_noted():

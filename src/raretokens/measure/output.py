@@ -6,7 +6,7 @@ from typing import Any
 
 from raretokens.measure import comparison
 from raretokens.measure.comparison import Comparison, Difference
-from raretokens.measure.hidden_states import LAST, PREFIX
+from raretokens.measure.hidden_states import PREFIX
 from raretokens.measure.measurement import Measurement
 
 SUMMARY = {
@@ -53,9 +53,9 @@ def summary(one: Measurement) -> list[str]:
         such = f", first {', '.join(tokens)}" if tokens else ""
         lines.append(f"  under-trained rows: {number:,} candidates ({100 * found['undertrained.share']:.2g} %){such}")
     if cosines := one.metrics.get(f"{PREFIX}mean_cosine", ({}, ""))[0]:
-        highest = max(cosines, key=cosines.__getitem__)
-        ends = f"layer {next(iter(cosines))}: {to_text(next(iter(cosines.values())))}, last: {to_text(cosines.get(LAST))}"
-        lines.append(f"  mean cosine of hidden states: {to_text(cosines[highest])} in layer {highest} (highest), {ends}")
+        shown = dict.fromkeys((next(iter(cosines)), max(cosines, key=cosines.__getitem__), next(reversed(cosines))))
+        numbers = ", ".join(f"{to_text(cosines[layer])} (layer {layer})" for layer in shown)
+        lines.append(f"  hidden states: mean cosine {numbers}")
     return lines
 
 

@@ -153,9 +153,10 @@ def _draw_layers(measurements: Sequence[Measurement]) -> Figure | None:
     for (name, label), axis in zip(panels.items(), figure.subplots(1, 2), strict=True):
         for number, one in enumerate(shown):
             values = one.metrics.get(f"{PREFIX}{name}", ({}, ""))[0]
-            layers = [len(values) - 1 if layer == LAST else int(layer) for layer in values]
+            numbered = [int(layer) for layer in values if layer != LAST]
+            layers = numbered + [max(numbered, default=-1) + 1] * (LAST in values)
             axis.plot(layers, list(values.values()), color=CURVES[number % len(CURVES)][0], marker=".", label=one.title)
-        axis.set(xlabel="layer", ylabel=label)
+        axis.set(xlabel="layer", ylabel=label, ylim=(min(0, axis.get_ylim()[0]), None))
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
     return figure
