@@ -172,6 +172,11 @@ def test_no_state_is_kept():
     assert found.layers and all(reference() is None for reference in kept)
 
 
+def test_a_text_of_first_positions_alone_has_their_length_and_nothing_else():
+    metrics, _ = collect(torch.ones(20, 4), block=1).metrics("")
+    assert {path for path, (value, _) in metrics.items() if value["last"] is not None} == {"hidden.first_norm"}
+
+
 def test_few_blocks_have_no_interval():
     _, replicates = collect(torch.randn(72, 4)).metrics("")
     assert not replicates and collect(torch.randn(80, 4)).metrics("")[1]

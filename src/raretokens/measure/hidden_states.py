@@ -2,7 +2,7 @@
 
 The blocks of the text for Uniq contain each token once. Sums over the states of the blocks are kept, and the states of a sample,
 so memory does not depend on the length of the text. The first position of each block is left out: attention sinks there have
-states that are up to a hundred times as long as the others, and alone would decide IsoScore and the first direction.
+states that may be more than 100 times as long as the others, and would decide IsoScore and the first direction alone.
 """
 
 from collections.abc import Sequence
@@ -84,6 +84,9 @@ class LayerSums:
         rows = unit(self.sample - self.mean.cpu().numpy())
         return _mean_over_pairs(rows.sum(0), float((rows**2).sum()), len(rows))
 
+    def mean_length(self) -> float | None:
+        return self.length / float(self.number.sum()) if self.number.any() else None
+
     def spectrum(self) -> tuple[float | None, float | None]:
         """Return IsoScore, and the share of the variance in the first principal direction.
 
@@ -161,7 +164,6 @@ class HiddenStates:
         by_layer = dict(zip(names, self.layers, strict=True))
         spectra = {name: layer.spectrum() for name, layer in by_layer.items()}
         where, pairs = f"positions:blocks-of-{self.block}-without-first|{start}", "pairs:distinct|over:n(n-1)"
-        number = max(self.layers[0].number.sum(), 1)
         metrics: Metrics = {
             "mean_cosine": ({name: layer.mean_cosine() for name, layer in by_layer.items()}, f"{pairs}|{where}"),
             "centred_cosine": (
@@ -173,7 +175,7 @@ class HiddenStates:
                 {name: found[1] for name, found in spectra.items()},
                 f"centred:yes|share:variance|arithmetic:float32|{where}",
             ),
-            "norm": ({name: layer.length / number for name, layer in by_layer.items()}, f"norm:2|mean:arithmetic|{where}"),
+            "norm": ({name: layer.mean_length() for name, layer in by_layer.items()}, f"norm:2|mean:arithmetic|{where}"),
             "first_norm": (
                 {name: layer.first_length / layer.first_number for name, layer in by_layer.items()},
                 f"norm:2|mean:arithmetic|positions:first-of-blocks-of-{self.block}|{start}",
