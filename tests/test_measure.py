@@ -147,9 +147,10 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
 
 def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale, reported):
     page = (scale / "page/index.html").read_text()
-    assert "lm/pieces" in page and page.count("data:image/svg+xml") == 3 and 'src="http' not in page
+    assert "lm/pieces" in page and page.count("data:image/svg+xml") == 4 and 'src="http' not in page
     assert {path.name for path in (scale / "page").iterdir()} == {
-        "index.html", "measure.md", "measure.csv", "measure.json", "projection.svg", "norm.svg", "singular_values.svg"
+        "index.html", "measure.md", "measure.csv", "measure.json",
+        "projection.svg", "norm.svg", "singular_values.svg", "hidden_states.svg",
     }  # fmt: skip
     rows = list(csv.DictReader((scale / "page/measure.csv").read_text().splitlines()))
     one = next(row for row in rows if (row["model"], row["metric"]) == ("lm/pieces", "isotropy.total"))
@@ -159,6 +160,12 @@ def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale
     assert "## out minus lm/pieces" in text and "| ppl.total |" in text and "| isotropy.total |" in text
     line = next(line for line in text.splitlines() if line.startswith("| ppl.total |") and "[" in line)
     assert "[0, 0]" in line.replace("-0", "0")  # the same model: every draw has the same perplexity
+    layers = dict(flatten(reported["out"]["metrics"]["hidden"]))
+    assert "mean_cosine.last" in layers and dict(flatten(reported["lm/pieces"]["metrics"]["hidden"])) == pytest.approx(
+        layers, rel=1e-3, abs=1e-4
+    )
+    assert "Hidden states by layer: out" in page and "## Hidden states by layer: out" in text
+    assert "| hidden.mean_cosine.last |" in text and "| hidden.iso_score.last |" not in text
 
 
 def test_a_vocabulary_for_a_run_which_has_its_own_is_noted(scale):

@@ -7,6 +7,7 @@ embeddings     the embedding matrices of a folder: found by transformers_models 
 tokenizers     the tokenizer of a folder; texts encodes a text with it, or estimates frequencies where there is no text
 measurement    the metrics of each embedding; row_order arranges rows in the order that metrics expect
 predictions    perplexity, Uniq and continuations of causal models
+hidden_states  anisotropy of the hidden states of each layer, from sums over the positions of a text
 streaming      sums over embeddings that do not fit in memory
 comparison     differences between models, with bootstrap replicates of the geometry
 output         summaries and differences as lines; page: HTML, Markdown, CSV, JSON and figures

@@ -26,7 +26,8 @@ ARGUMENTS = (
     argument("models", nargs="+", metavar="MODEL", help="a folder of transformers, CTranslate2 or Marian (also zipped), "
              "a .safetensors, .npy, .npz or word-vector file (also .gz), or hf://owner/name[@revision] of the Hugging Face Hub"),
     argument("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
-             "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt"),
+             "models read, which gives perplexity and anisotropy of hidden states; or a prepared corpus (data/corpus/lm): its "
+             "train.txt and test.txt"),
     argument("--test", type=Path, help="text that causal models read; default: the counted text"),
     argument("--tokens", type=number(int), help="tokens of it that are read at most; default: all"),
     argument("--similarity", type=Path, action="append", default=[], metavar="FILE", help="word pairs and human scores, "

@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from raretokens.measure.hidden_states import PREFIX
 from raretokens.measure.measurement import Measurement
 from raretokens.measure.row_length import MAX_DIFFERENCE, NAMES, RAW, UNIT
 from raretokens.metrics.score_files import Metrics, flatten
 
+LAYERS = f"{PREFIX}mean_cosine."
 GROUPS = {"freq": "frequent", "med": "medium", "rare": "rare"}
 
 
@@ -89,13 +91,14 @@ def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
 def find_differences(first: Measurement, second: Measurement) -> list[Difference]:
     """Return the differences of the common metrics with comparable signatures.
 
-    Both models have the same bootstrapped texts and token types, so their differences are paired.
+    Both models have the same bootstrapped texts and token types, so their differences are paired. Of hidden states only the
+    mean cosine is compared, layer by layer, and the last layer with the last.
     """
     others = {path: (number, signature) for path, number, signature in signed_numbers(second.metrics)}
     return [
         Difference(path, number, others[path][0], *_interval(first, second, path, others[path][0] - number))
         for path, number, signature in signed_numbers(first.metrics)
-        if path in others and _keys(signature) == _keys(others[path][1])
+        if path in others and _keys(signature) == _keys(others[path][1]) and path.startswith(LAYERS) >= path.startswith(PREFIX)
     ]
 
 

@@ -144,7 +144,7 @@ def _measure_text(model: Model, options: Options, one: Measurement) -> tuple[Met
         one.notes.append("no start token is known: id 0 stands before the text")
     one.notes.report("text")
     ids = read_ids(model.tokenizer, options.texts.read, model.line_end, options.max_tokens)
-    return predictions.measure_text(model, causal, ids, one.row_groups, reading)
+    return predictions.measure_text(model, causal, ids, one.row_groups, reading, one.notes)
 
 
 @np.errstate(all="ignore")  # values that are not finite are noted

@@ -6,6 +6,7 @@ from typing import Any
 
 from raretokens.measure import comparison
 from raretokens.measure.comparison import Comparison, Difference
+from raretokens.measure.hidden_states import PREFIX
 from raretokens.measure.measurement import Measurement
 
 SUMMARY = {
@@ -14,15 +15,27 @@ SUMMARY = {
     "frequency_probe.accuracy": "frequency probe, %", "ppl": "perplexity", "uniq": "Uniq",
 }  # fmt: skip
 COLUMN_NAMES = {"total": "all", **comparison.GROUPS}
+LAYER_COLUMNS = {
+    "mean_cosine": "mean cosine", "centred_cosine": "minus mean", "iso_score": "IsoScore",
+    "first_direction": "1st direction", "norm": "length", "first_norm": "1st position",
+}  # fmt: skip
 
 
 def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """Return the path of each metric, with the number of each embedding as text."""
+    """Return the path of each metric, with the number of each embedding as text, except for those by layer."""
     numbers: dict[str, list[str]] = {}
     for index, one in enumerate(measurements):
         for path, number, _ in comparison.signed_numbers(one.metrics):
-            numbers.setdefault(path, [""] * len(measurements))[index] = to_text(number)
+            if not path.startswith(PREFIX):
+                numbers.setdefault(path, [""] * len(measurements))[index] = to_text(number)
     return [{"path": path, "numbers": texts} for path, texts in numbers.items()]
+
+
+def layer_rows(one: Measurement) -> list[list[str]]:
+    """Return a row for each layer, its name and the numbers of LAYER_COLUMNS as text, or none if there are no hidden states."""
+    columns = [one.metrics.get(f"{PREFIX}{name}", ({}, ""))[0] for name in LAYER_COLUMNS]
+    layers = dict.fromkeys(layer for column in columns for layer in column)
+    return [[layer, *(to_text(column.get(layer)) for column in columns)] for layer in layers]
 
 
 def summary(one: Measurement) -> list[str]:
@@ -39,6 +52,10 @@ def summary(one: Measurement) -> list[str]:
         tokens = [json.dumps(each["token"] or f"id {each['id']}", ensure_ascii=False) for each in one.candidates[:5]]
         such = f", first {', '.join(tokens)}" if tokens else ""
         lines.append(f"  under-trained rows: {number:,} candidates ({100 * found['undertrained.share']:.2g} %){such}")
+    if cosines := one.metrics.get(f"{PREFIX}mean_cosine", ({}, ""))[0]:
+        shown = dict.fromkeys((next(iter(cosines)), max(cosines, key=cosines.__getitem__), next(reversed(cosines))))
+        numbers = ", ".join(f"{to_text(cosines[layer])} (layer {layer})" for layer in shown)
+        lines.append(f"  hidden states: mean cosine {numbers}")
     return lines
 
 
@@ -47,6 +64,10 @@ def metric_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
     yield f"{'':32} " + "  ".join(f"{one.title:>14}" for one in measurements)
     for row in metric_rows(measurements):
         yield f"{row['path']:32} " + "  ".join(f"{number:>14}" for number in row["numbers"])
+    for one in measurements:
+        if rows := layer_rows(one):
+            yield f"hidden states of {one.title}"
+            yield from ("".join(f"{text:>14}" for text in row) for row in (["layer", *LAYER_COLUMNS.values()], *rows))
 
 
 def difference_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:

@@ -17,8 +17,9 @@ from raretokens.figure_style import CURVES, GROUPS, STYLE
 from raretokens.files import atomic_write, write_text
 from raretokens.measure import comparison
 from raretokens.measure.comparison import Comparison
+from raretokens.measure.hidden_states import LAST, PREFIX
 from raretokens.measure.measurement import Measurement
-from raretokens.measure.output import interval_text, metric_rows, to_text
+from raretokens.measure.output import LAYER_COLUMNS, interval_text, layer_rows, metric_rows, to_text
 from raretokens.metrics.score_files import layout
 
 MAX_ROWS = 50  # candidates on the page and in Markdown; the JSON has all
@@ -30,6 +31,7 @@ TITLES = {
     "projection": "Rows along the first two right singular vectors",
     "singular_values": "Singular values over the largest",
     "norm": "Length of rows against frequency",
+    "hidden_states": "Hidden states by layer: mean cosine, and share of the variance in the first direction",
 }
 AXES = {"projection": ("first", "second"), "norm": ("log10 of relative frequency", "length")}
 COLUMNS, WIDTH, HEIGHT = 3, 7.6, 2.7  # panels per row; inches
@@ -48,6 +50,8 @@ def write(measurements: Sequence[Measurement], folder: Path, comparisons: Sequen
     context = {
         "measured": measurements,
         "rows": rows,
+        "layers": [(one.title, layer_rows(one)) for one in measurements if layer_rows(one)],
+        "layer_columns": list(LAYER_COLUMNS.values()),
         "headlines": [row for path in HEADLINES for row in rows if row["path"] == path],
         "signatures": dict.fromkeys((path, how) for one in measurements for path, (_, how) in one.metrics.items()),
         "notes": [*dict.fromkeys((one.model, note) for one in measurements for note in one.notes)],
@@ -94,6 +98,7 @@ def draw(measurements: Sequence[Measurement]) -> dict[str, bytes]:
     with matplotlib.rc_context(STYLE):
         figures = {name: _draw_clouds(measurements, name) for name in AXES}
         figures["singular_values"] = _draw_spectra(measurements)
+        figures["hidden_states"] = _draw_layers(measurements)
         return {name: _to_svg(figure) for name, figure in figures.items() if figure}
 
 
@@ -136,6 +141,24 @@ def _draw_spectra(measurements: Sequence[Measurement]) -> Figure | None:
         axis.plot(*(zip(*points, strict=True) if points else ([], [])), color=colour, linewidth=1.3, label=one.title)
     axis.set(xlabel="rank", ylabel="over the largest", ylim=(0, None))
     figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def _draw_layers(measurements: Sequence[Measurement]) -> Figure | None:
+    panels = {"mean_cosine": "mean cosine", "first_direction": "share of variance"}
+    shown = [one for one in measurements if any(f"{PREFIX}{name}" in one.metrics for name in panels)]
+    if not shown:
+        return None
+    figure = Figure(figsize=(WIDTH, HEIGHT + 0.3), dpi=110, layout="constrained")
+    for (name, label), axis in zip(panels.items(), figure.subplots(1, 2), strict=True):
+        for number, one in enumerate(shown):
+            values = one.metrics.get(f"{PREFIX}{name}", ({}, ""))[0]
+            numbered = [int(layer) for layer in values if layer != LAST]
+            layers = numbered + [max(numbered, default=-1) + 1] * (LAST in values)
+            axis.plot(layers, list(values.values()), color=CURVES[number % len(CURVES)][0], marker=".", label=one.title)
+        axis.set(xlabel="layer", ylabel=label, ylim=(min(0, axis.get_ylim()[0]), None))
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
     return figure
 
 

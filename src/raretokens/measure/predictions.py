@@ -1,9 +1,12 @@
 """Predictions of a causal language model for a text: perplexity and Uniq by frequency group, repetition in continuations.
 
+The forward passes that predict the text also give the hidden states.
+
 No perplexity is reported for a model whose file lacks parameters, or whose logits depend on later tokens, because it would be
 meaningless.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,7 +15,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from raretokens.errors import UserError
+from raretokens.measure.hidden_states import HiddenStates
 from raretokens.measure.model import Model
+from raretokens.measure.notes import Notes
 from raretokens.measure.transformers_models import TransformersModel
 from raretokens.metrics import bootstrap
 from raretokens.metrics.predictions import (
@@ -58,18 +63,23 @@ class CausalModel(Protocol):
     def logits(self, ids: Tensor, first: int) -> Tensor:
         """Return the logits of the positions from `first` on (sequences x positions x N, float32)."""
 
+    def logits_and_states(self, ids: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return the logits of all positions, and the hidden states of each layer (sequences x positions x d), if any."""
+
 
 def measure_text(
-    model: Model, causal: CausalModel, text: np.ndarray, groups: np.ndarray, reading: Reading
+    model: Model, causal: CausalModel, text: np.ndarray, groups: np.ndarray, reading: Reading, notes: Notes
 ) -> tuple[Metrics, Replicates]:
     """Return the metrics of a text of token ids, and their values on bootstrapped texts.
 
-    `causal` is the model with its logits, and `groups` the frequency group of each id.
+    `causal` is the model with its logits, and `groups` the frequency group of each id. Notes say why hidden states are left out.
     """
     rows = min(len(groups), causal.vocab_size)
     if len(text) and text.max() >= rows:
         raise UserError(f"the tokenizer gives id {text.max()}, but the ids of the model end at {rows - 1}")
-    logprob, prediction, _ = _read_text(model, causal, text, reading)
+    found = windows(len(text), reading)
+    states = HiddenStates(len(text), reading.block, [start for kind in found if kind.predicted for start in found[kind]], notes)
+    logprob, prediction, _ = _read_text(model, causal, text, reading, states)
     if wrong := int(np.sum(~np.isfinite(logprob))):
         raise UserError(f"{wrong} of {len(logprob)} log-probabilities are NaN or infinite")
     value, signature = perplexity(logprob, text, groups, window=reading.window, context=reading.context, split="text")
@@ -83,20 +93,30 @@ def measure_text(
     }
     replicates = {f"ppl.{name}": values for name, values in bootstrap.perplexity(logprob, text, groups).items()}
     replicates |= {f"uniq.{name}": values for name, values in bootstrap.uniq(prediction, groups).items()}
+    with notes.optional("hidden states"):
+        of_states, replicates_of_states = states.metrics(f"start-token:{reading.start}")
+        metrics, replicates = metrics | of_states, replicates | replicates_of_states
     return metrics, replicates
 
 
-def _read_text(model: Model, causal: CausalModel, text: np.ndarray, reading: Reading) -> Predictions:
+def _read_text(
+    model: Model, causal: CausalModel, text: np.ndarray, reading: Reading, states: HiddenStates
+) -> Predictions:
+    """Predict the text, and add the hidden states of its blocks to `states`."""
     begin = model.begin or 0
     ends = Ends(begin, begin if model.line_end is None else model.line_end, model.special_ids[PAD])
     total = sum(sequence.length * len(starts) for sequence, starts in windows(len(text), reading).items())
     at_once = max(1, min(4096, MAX_LOGITS // causal.vocab_size))
 
-    def started(ids: Tensor, first: int) -> Tensor:
-        ids[:, 0] = begin
-        return causal.logits(ids, first)
+    def logits(ids: Tensor, first: int) -> Tensor:
+        if reading.start == "every":
+            ids[:, 0] = begin
+        if first or ids.shape[1] != reading.block:
+            return causal.logits(ids, first)
+        scores, of_layers = causal.logits_and_states(ids)  # a block
+        states.add(of_layers)
+        return scores
 
-    logits = started if reading.start == "every" else causal.logits
     with tqdm(total=total, unit=" tokens", unit_scale=True, desc=f"{model.name}: reading", mininterval=1) as bar:
         return predict_text(logits, text, reading, ends, bar.update, at_once)
 

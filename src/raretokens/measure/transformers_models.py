@@ -5,7 +5,7 @@ No code of a model folder is run, and nothing is downloaded.
 
 import inspect
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -179,13 +179,25 @@ class TransformersModel:
         self.device = choose_device()
         self.model.to(self.device).eval()
         self.vocab_size = self.model.get_output_embeddings().weight.shape[0]
-        self.takes_mask = "attention_mask" in inspect.signature(self.model.forward).parameters
+        parameters = inspect.signature(self.model.forward).parameters
+        self.takes_mask = "attention_mask" in parameters
+        self.has_states = "output_hidden_states" in parameters or any(
+            one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()
+        )
         self.dtype = self.model.dtype
 
     def logits(self, ids: Tensor, first: int) -> Tensor:
+        return self._read(ids).logits[:, first:].float()
+
+    def logits_and_states(self, ids: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return the logits of all positions, and the hidden states of each layer (sequences x positions x d), if any."""
+        output = self._read(ids, **({"output_hidden_states": True} if self.has_states else {}))
+        return output.logits.float(), getattr(output, "hidden_states", None) or ()
+
+    def _read(self, ids: Tensor, **options: bool) -> Any:
         ids = ids.to(self.device)
         mask = {"attention_mask": torch.ones_like(ids)} if self.takes_mask else {}  # else <pad> in a text would be masked
-        return self.model(input_ids=ids, use_cache=False, **mask).logits[:, first:].float()
+        return self.model(input_ids=ids, use_cache=False, **mask, **options)
 
 
 def choose_device() -> torch.device:

@@ -1,5 +1,6 @@
 """Measure a trained run as any other model is measured."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -79,3 +80,20 @@ class PipelineModel:
     def logits(self, ids: Tensor, first: int) -> Tensor:
         """Return the logits of the positions from `first` on (sequences x positions x N, float32)."""
         return (self.model(ids.to(self.device))[:, first:] @ self.model.embedding.T).float()
+
+    def logits_and_states(self, ids: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return the logits of all positions, and of a Transformer the hidden states as transformers gives them.
+
+        They are the embeddings' output, the output of each layer but the last, and the output of the final norm (sequences x
+        positions x d).
+        """
+        states: list[Tensor] = []
+        layers = getattr(self.model, "layers", None)
+        parts = layers.layers if isinstance(layers, nn.TransformerEncoder) else []
+        hooks = [part.register_forward_pre_hook(lambda module, inputs: states.append(inputs[0])) for part in parts]
+        try:
+            last = self.model(ids.to(self.device))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return (last @ self.model.embedding.T).float(), [*states, last] if states else []
