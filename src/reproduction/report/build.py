@@ -75,6 +75,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "findings.md": findings,
     }
     overview = {"verdicts": counts, "counts": list(csv.reader(texts["verdicts.csv"].splitlines())), "findings": findings.rstrip()}
+    overview["few_seeds"] = claims.seeds_in_words(verdicts)
     texts["index.md"] = render("index.md", **overview, **_overview(sheet, declared, cells, settings, scores))
     texts |= {f"plots/{task}.csv": curves_of_all_runs(part, reports / "curves" / task) for task, part in scores.items()}
     pages = paper_pages.pages(verdicts, declared, scale, scores, settings)
