@@ -44,6 +44,7 @@ def test_a_file_has_the_name_of_its_paper_in_the_same_case(tmp_path):
 @pytest.mark.parametrize(
     ("file", "name", "change", "line"),
     [
+        ("metrics", "rare_mass.{total,freq,med,rare}", {"columns": {"bleu": "t"}}, "columns: not allowed with a pattern; decl"),
         ("metrics", "chrf", {"digit": 2}, "metrics.yaml: chrf.digit: unknown key (value 2); the nearest is digits"),
         (
             "metrics",

@@ -69,8 +69,10 @@ def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
     checked(dict[str, list[Column]], lists, folder / "columns.yaml")
     for path, metric in metrics.items():
         for name, title in metric.columns.items():
+            where = f"{folder / 'metrics.yaml'}: {path}.columns"
+            if set("{*") & set(path):
+                raise UserError(f"{where}: not allowed with a pattern; declare the metric of the column before it, on its own")
             if name not in lists:
-                where = f"{folder / 'metrics.yaml'}: {path}.columns"
                 raise UserError(f"{where}: no list of columns {name!r}; {nearest(name, lists)}")
             lists[name].append({"title": title, "metric": path})
     files = sorted((folder / "tables").glob("*.yaml"))
