@@ -174,7 +174,8 @@ def test_switched_off_it_is_maximum_likelihood(name):
         own = gradients(whole(objective, hidden, weight, targets, counts), hidden, weight)
         mle = gradients(whole(build("mle", {}), hidden, weight, targets, counts), hidden, weight)
         for ours, plain in zip(own, mle, strict=True):
-            torch.testing.assert_close(ours, plain, atol=1e-15 if name in SHIPPED else 1e-12, rtol=0)
+            asked = f"with {options}, {name} should be maximum likelihood with the label_smoothing of its facts"
+            torch.testing.assert_close(ours, plain, atol=1e-15 if name in SHIPPED else 1e-12, rtol=0, msg=asked)
 
 
 @pytest.mark.parametrize("name", ALL)
