@@ -28,10 +28,11 @@ ABOUT = "The settings of the demo, for your own text. docs/own-corpus.md says wh
 
 @command(
     argument("name", help="of the new scale, whose folder is scales/NAME"),
-    argument("files", nargs=3, type=Path, metavar=("TRAIN", "VALID", "TEST"),
-             help="plain text; for translation the names of the files without the endings of the languages"),
+    argument("train", type=Path, help="plain text; for translation the name of both files without the ending of the language"),
+    argument("valid", type=Path, help="the same for validation"),
+    argument("test", type=Path, help="the same for the test"),
     argument("--languages", nargs="+", required=True, metavar="CODE",
-             help="one, such as de, for language models; two, such as de en, for translation from TRAIN.de to TRAIN.en"),
+             help="one, such as de, for language models; two, such as de en, for translation from train.de to train.en"),
     argument("--seeds", type=number(int), default=3, help="of each objective; default: 3, with which reports have intervals"),
 )  # fmt: skip
 def write_own_scale(arguments: argparse.Namespace) -> None:
@@ -41,7 +42,8 @@ def write_own_scale(arguments: argparse.Namespace) -> None:
         raise UserError(f"{os.path.relpath(folder)}: exists already; should be a new name")
     if len(languages) > 2:
         raise UserError(f"--languages: {' '.join(languages)} is not allowed: should be one of a text, or two of a translation")
-    tree = own_parameters(arguments.name, _own_files(arguments.files, languages), languages, arguments.seeds)
+    files = _own_files([arguments.train, arguments.valid, arguments.test], languages)
+    tree = own_parameters(arguments.name, files, languages, arguments.seeds)
     text = StringIO()
     _yaml().dump(tree, text)
     found: Parameters = checked(schema(), _yaml("safe").load(text.getvalue()), paths.PARAMETERS)
