@@ -179,10 +179,13 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
     included = sum(one.size == Size.INCLUDED for one, _ in sized)
     own = [fraction for one, fraction in sized if one.extent]
     of_own = f" Over the {len(own)} that are reproduced, the median is {median(own):.2g}." if own else ""
-    return (
+    extents = (
         f"Of the {len(reproduced)} reproduced conclusions, {in_size} agree in direction and size, because the measured effect "
         f"is at least half of the reported one. The other {len(reproduced) - in_size} agree in direction only, because the "
-        f"effect is smaller or the paper reports none. Of the tested conclusions, {len(sized)} have a reported effect to compare "
+        f"effect is smaller or the paper reports none. "
+    )
+    return (
+        f"{extents if reproduced else ''}Of the tested conclusions, {len(sized)} have a reported effect to compare "
         f"with. Over all of these, the median measured effect is {median(fraction for _, fraction in sized):.2g} of the reported "
         f"one, and {opposite} have the opposite sign.{of_own} The intervals of {included or 'none'} of the {len(sized)} include "
         f"the reported effect."
