@@ -8,7 +8,7 @@ import pytest
 from tiny.claims import AGAINST, claim, judged, three
 from tiny.run_sheet import DECLARED
 
-from raretokens.claims.effect_text import change_text, effect_text
+from raretokens.claims.effect_text import change_text, effect_text, finding_text
 from raretokens.claims.intervals import Interval
 from raretokens.claims.verdict import Outcome, Verdict
 from reproduction.papers.claim import Claim
@@ -16,7 +16,7 @@ from reproduction.papers.scores import AllScores, TaskScores
 from reproduction.papers.verdicts import counted, judge, judge_all, with_counts
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
-from reproduction.report.claims import in_words, main_claims, other_counts, verdict_counts
+from reproduction.report.claims import in_words, main_claims, other_counts, seeds_in_words, verdict_counts
 from reproduction.report.forest import fraction_rows, left_out
 from reproduction.report.paper_pages import pages
 from reproduction.run_sheet import Sheet
@@ -50,11 +50,15 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
         's,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,"reproduced, direction and size",interval includes the reported effect,',
         's,P table 3,+0.8,+0.35,+0.1 to +0.6,0.012,"reproduced, direction only, hardly fails",smaller than reported,',
         's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, direction and size, one seed",smaller than reported,',
-        "s,P table 3,+0.5,+0.35,+0.2 to +0.5,0.012,inconclusive,interval includes the reported effect,",
+        "s,P table 3,+0.5,+0.35,+0.2 to +0.5 (test set alone),0.012,"
+        '"inconclusive, one seed without a seed variance",interval includes the reported effect,',
         's,P table 3,,+25 %,-50 % to +100 %,0.012,"reproduced, direction only",no reported number,',
         "s,P table 3,0.5,,0.1 to 0.6,0.012,not run,,",
         "",
     ]
+    assert seeds_in_words(rows[:4]) == "" and finding_text(rows[0]) == "+0.35 (95 % CI +0.1 to +0.6; paper: +0.5)"
+    assert seeds_in_words(rows).startswith("Of the 5 measured main conclusions, 1 has fewer than three seeds, ")
+    assert finding_text(rows[4]) == "+0.35 (95 % CI of the test set alone: +0.2 to +0.5; paper: +0.5)"
 
 
 def test_a_ratio_is_rounded_once_so_that_pages_agree():

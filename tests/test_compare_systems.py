@@ -106,6 +106,14 @@ def test_a_table_as_text_json_or_csv(tmp_path, capsys, monkeypatch, form):
     assert set(runs[0].metrics["exact_match"]) == {0.0, 1.0}
 
 
+def test_a_table_of_all_systems_has_a_column_of_their_names(tmp_path):
+    (tmp_path / "all.csv").write_text("system,item,seed,acc\nA,x,1,1\nB,x,1,0\nA,x,2,1\nB,x,2,1\n")
+    runs = [run for _, run in read(f"{tmp_path}/all.csv")]
+    assert [(run.system, run.seed, run.items, run.metrics["acc"]) for run in runs] == [
+        ("A", 1, ["x"], [1.0]), ("B", 1, ["x"], [0.0]), ("A", 2, ["x"], [1.0]), ("B", 2, ["x"], [1.0]),
+    ]  # fmt: skip
+
+
 def test_directions_are_those_of_known_names_only():
     known = {"arc.acc_norm": "higher", "lambada.strict.perplexity": "lower", "wikitext.word_perplexity": "lower",
              "ppl.rare": "lower", "top5_accuracy": "higher", "accuracy_drop": "unknown", "length": "unknown"}  # fmt: skip
@@ -184,7 +192,7 @@ FILES = {
         ("no.csv a.csv", "no.csv: no column `item` or `id`; the columns are name, acc"),
         ("text.csv a.csv", "text.csv: no column has numbers"),
         ("cell.csv a.csv", "cell.csv: line 3: acc: '' is not allowed: should be a number"),
-        ("again.csv a.csv", "again.csv: line 3: id 'x' has a second row of seed 1; should have one"),
+        ("again.csv a.csv", "again.csv: line 3: id 'x' has a second row of seed 1; should have one; a column"),
         ("seed.csv a.csv", "seed.csv: line 2: 'one' is not allowed as a seed"),
         ("ragged.csv a.csv", "ragged.csv: line 2: should have 2 cells, as the first line"),
         ("latin.csv a.csv", "latin.csv: not UTF-8 at byte 7"),

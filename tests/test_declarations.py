@@ -27,9 +27,24 @@ def test_the_guide_s_examples_are_the_papers_own():
     assert [line for line in examples if re.sub(r"\s", "", line).removeprefix("-") not in flat] == []
 
 
+def copy_declarations(folder: Path) -> None:
+    for path in (ROOT / "data/paper").rglob("*.yaml"):
+        copy = folder / path.relative_to(ROOT / "data/paper")
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(path.read_text(encoding="utf-8"))
+
+
+def test_a_file_has_the_name_of_its_paper_in_the_same_case(tmp_path):
+    copy_declarations(tmp_path)
+    (tmp_path / "claims/OEC.yaml").rename(tmp_path / "claims/oec.yaml")
+    with pytest.raises(UserError, match="claims/oec.yaml: the paper is 'OEC' in papers.yaml; should be the name of the file"):
+        load_declarations(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("file", "name", "change", "line"),
     [
+        ("metrics", "rare_mass.{total,freq,med,rare}", {"columns": {"bleu": "t"}}, "columns: not allowed with a pattern; decl"),
         ("metrics", "chrf", {"digit": 2}, "metrics.yaml: chrf.digit: unknown key (value 2); the nearest is digits"),
         (
             "metrics",
@@ -73,10 +88,7 @@ def test_the_guide_s_examples_are_the_papers_own():
     ],
 )
 def test_a_slip_of_the_pen_is_one_line_with_the_nearest_word(tmp_path, file, name, change, line):
-    for path in (ROOT / "data/paper").rglob("*.yaml"):
-        copy = tmp_path / path.relative_to(ROOT / "data/paper")
-        copy.parent.mkdir(exist_ok=True)
-        copy.write_text(path.read_text(encoding="utf-8"))
+    copy_declarations(tmp_path)
     tree = yaml.safe_load((tmp_path / f"{file}.yaml").read_text())
     tree[name] = {**tree[name], **change} if isinstance(change, dict) else change
     (tmp_path / f"{file}.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))

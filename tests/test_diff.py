@@ -309,6 +309,18 @@ def test_a_share_is_of_the_older_number_and_the_wider_bound_counts():
     assert EXACT.allows(1, 1) and not EXACT.allows(1, 1 + 1e-9)
 
 
+def test_verdicts_and_headline_metrics_come_before_other_cells(world):
+    edit(world, "reports/figures/agg-figure-5.csv", "0.03,1", "0.03,90")  # out of tolerance
+    edit(world, "reports/decomposition.csv", "mass.rare,3,3.8", "mass.rare,3,4.8")
+    edit(world, "reports/tables/agg-1.csv", "0.700", "0.720")
+    edit(world, "reports/methods.csv", "0.200", "0.270")
+    edit(world, "reports/main.csv", "-68 %", "-67 %")
+    first, others = diff(world).stdout.split("### Other cells")
+    shown = [line.split(" | ")[0] for line in first.split("### Verdicts and headline metrics")[1].splitlines() if ".csv" in line]
+    assert shown == ["| main.csv", "| methods.csv", "| tables/agg-1.csv"]
+    assert others.index("figures/agg-figure-5.csv") < others.index("decomposition.csv")
+
+
 def test_a_parameter_that_differs_is_named(world):
     edit(world, "params.yaml", "alpha: 0.03", "alpha: 0.04")
     done = diff(world)

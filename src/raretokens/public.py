@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from raretokens.loop.only_rows import train_only_rows
     from raretokens.loss.facts import Facts, facts, facts_of_text
     from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
+    from raretokens.loss.logits_objective import LogitsObjective
     from raretokens.loss.objective import Objective, keep_frozen_rows
     from raretokens.loss.terms import Gate, Head, SummedLoss, Unlikelihood
     from raretokens.objectives.rarity import alpha_for
@@ -20,6 +21,7 @@ _MODULES = {
     "loop.only_rows": ("train_only_rows",),
     "loss.facts": ("Facts", "facts", "facts_of_text"),
     "loss.gated_cross_entropy": ("gated_linear_cross_entropy",),
+    "loss.logits_objective": ("LogitsObjective",),
     "loss.objective": ("Objective", "keep_frozen_rows"),
     "loss.terms": ("Gate", "Head", "SummedLoss", "Unlikelihood"),
     "objectives.rarity": ("alpha_for",),
@@ -28,8 +30,9 @@ _MODULES = {
 _HOMES = {name: f"raretokens.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "Facts", "Gate", "Head", "Loop", "Objective", "SummedLoss", "Unlikelihood", "UserError", "alpha_for", "build", "facts",
-    "facts_of_text", "gated_linear_cross_entropy", "keep_frozen_rows", "objectives", "target_counts", "train_only_rows",
+    "Facts", "Gate", "Head", "LogitsObjective", "Loop", "Objective", "SummedLoss", "Unlikelihood", "UserError", "alpha_for",
+    "build", "facts", "facts_of_text", "gated_linear_cross_entropy", "keep_frozen_rows", "objectives", "target_counts",
+    "train_only_rows",
 ]  # fmt: skip
 
 

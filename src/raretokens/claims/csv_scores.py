@@ -8,18 +8,20 @@ from raretokens.claims.item_scores import RunScores
 from raretokens.errors import UserError
 
 ITEM = ("item", "id")  # columns that can name the item
-SEED, CLUSTER = "seed", "cluster"
-RESERVED = (*ITEM, SEED, CLUSTER, "")  # no metrics; the last is the index that pandas writes
+SYSTEM, SEED, CLUSTER = "system", "seed", "cluster"
+RESERVED = (*ITEM, SYSTEM, SEED, CLUSTER, "")  # no metrics; the last is the index that pandas writes
 TRUTH = {"true": 1.0, "false": 0.0}
 
 Line = tuple[int, dict[str, str]]  # number of a line in the file, and its cells by column
 
 
 def read_csv_scores(file: Path) -> list[RunScores]:
-    """Return a run for each seed, whose system is the name of the file. Columns without any number are left out.
+    """Return a run for each system and seed. Without a column `system`, the system is the name of the file.
+
+    Columns without any number are left out.
 
     Raises:
-        UserError: if there is no column of items, if an item has two rows of one seed, or if a cell of a metric is no number.
+        UserError: if there is no column of items, if an item has two rows of one run, or if a cell of a metric is no number.
     """
     columns, lines = _lines(file)
     item = next((name for name in ITEM if name in columns), None)
@@ -28,10 +30,20 @@ def read_csv_scores(file: Path) -> list[RunScores]:
     metrics = [name for name in columns if name not in RESERVED and any(_number(cells[name]) is not None for _, cells in lines)]
     if not metrics:
         raise UserError(f"{file}: no column has numbers; should have a column for each metric")
-    seeds: dict[int | None, list[Line]] = {}
+    runs: dict[tuple[str, int | None], list[Line]] = {}
     for line in lines:
-        seeds.setdefault(_seed(line, columns, file), []).append(line)
-    return [_run(file, seed, item, metrics, own, CLUSTER in columns) for seed, own in seeds.items()]
+        runs.setdefault((line[1].get(SYSTEM) or file.stem, _seed(line, columns, file)), []).append(line)
+    scores = ((system, seed, _scores(file, seed, item, metrics, own)) for (system, seed), own in runs.items())
+    return [
+        RunScores(
+            system=system,
+            seed=seed,
+            items=list(items),
+            clusters=list(items.values()) if CLUSTER in columns else None,
+            metrics=metrics,
+        )
+        for system, seed, (items, metrics) in scores
+    ]
 
 
 def _lines(file: Path) -> tuple[list[str], list[Line]]:
@@ -70,19 +82,22 @@ def _seed(line: Line, columns: list[str], file: Path) -> int | None:
     return int(cells[SEED])
 
 
-def _run(file: Path, seed: int | None, item: str, metrics: list[str], lines: list[Line], has_clusters: bool) -> RunScores:
+def _scores(
+    file: Path, seed: int | None, item: str, metrics: list[str], lines: list[Line]
+) -> tuple[dict[str, str], dict[str, list[float]]]:
+    """Return item -> its cluster, and metric -> the score of each item."""
     scores: dict[str, list[float]] = {metric: [] for metric in metrics}
-    items: dict[str, str] = {}  # item -> its cluster
+    items: dict[str, str] = {}
     for number, cells in lines:
         name = cells[item]
         if name in items:
             of_seed = "" if seed is None else f" of seed {seed}"
-            raise UserError(f"{file}: line {number}: {item} {name!r} has a second row{of_seed}; should have one")
-        items[name] = cells[CLUSTER] if has_clusters else ""
+            rest = "" if SYSTEM in cells else "; a column `system` tells systems apart"
+            raise UserError(f"{file}: line {number}: {item} {name!r} has a second row{of_seed}; should have one{rest}")
+        items[name] = cells.get(CLUSTER, "")
         for metric, row in scores.items():
             score = _number(cells[metric])
             if score is None:
                 raise UserError(f"{file}: line {number}: {metric}: {cells[metric]!r} is not allowed: should be a number")
             row.append(score)
-    clusters = list(items.values()) if has_clusters else None
-    return RunScores(system=file.stem, seed=seed, items=list(items), clusters=clusters, metrics=scores)
+    return items, scores

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from raretokens.claims.comparison import Effect
 from raretokens.claims.expectation import EffectKind
 from raretokens.claims.intervals import Interval
-from raretokens.claims.verdict import Verdict
+from raretokens.claims.verdict import Outcome, Verdict
 from raretokens.files import round_digits
 
 DIGITS = 4  # significant digits of an effect in CSV files
@@ -49,7 +49,8 @@ def finding_text(verdict: Verdict) -> str:
     kind, interval = verdict.claim.effect, verdict.effect.main_interval
     if verdict.effect.value is None:
         return "an unknown amount (not measured)"
-    inside = [f"95 % CI {' to '.join(change_text(kind, end) for end in interval)}"] if interval else []
+    of = "" if verdict.effect.interval else "of the test set alone: "  # with too few seeds for a seed variance
+    inside = [f"95 % CI {of}{' to '.join(change_text(kind, end) for end in interval)}"] if interval else []
     inside += [f"paper: {change_text(kind, verdict.reported)}"] if verdict.reported is not None else []
     about = "; ".join(inside)
     return f"{change_text(kind, verdict.effect.value)}{f' ({about})' if about else ''}"
@@ -81,3 +82,9 @@ def named_intervals(effect: Effect) -> dict[str, Interval]:
 def few_seeds_text(verdict: Verdict) -> str:
     """Return the number of seeds of a verdict that is decided with fewer than three seeds, else an empty text."""
     return FEW[verdict.effect.seeds] if verdict.is_of_few_seeds else ""
+
+
+def lacks_seeds(verdict: Verdict) -> bool:
+    """Whether a verdict is inconclusive because no seed variance is known, so that its interval is of the test set alone."""
+    effect = verdict.effect
+    return verdict.outcome == Outcome.INCONCLUSIVE and effect.has_few_seeds and effect.interval is None

@@ -37,7 +37,7 @@ def show_alpha(arguments: argparse.Namespace) -> None:
     for job in encoded:
         counts, steps = _target_counts(job)
         run, size = job.run, f"{job.training.tokens_per_step:,} tokens"
-        title = f"{run.tokens}, steps of {size} ({run.task}, {run.model})"
+        title = f"{run.tokens}, steps of {size} ({run.task}, {run.model}{', target to source' if run.reverse else ''})"
         printed = Table("alpha x alpha_scale", "rare types", "rare target tokens", box=SIMPLE_HEAD, title=title)
         rows: dict[tuple[str, ...], str | None] = {}  # several shares may have the same threshold
         for share in sorted({*SHARES, arguments.share}):

@@ -4,15 +4,16 @@ import argparse
 
 from raretokens.cli import Program
 
-PLAN, ALPHA, SCALE, SUMMARY, RUN = (
+PLAN, ALPHA, OWN, SCALE, SUMMARY, RUN = (
     f"reproduction.commands.{name}"
-    for name in ("plan_commands", "alpha_command", "scale_commands", "summary_command", "run_commands")
+    for name in ("plan_commands", "alpha_command", "own_scale", "scale_commands", "summary_command", "run_commands")
 )
 REPRODUCTION = Program(
     "python -m reproduction",
     "Plan, run, check and export the runs of a clone, in the folder of a scale.",
     {
         "to plan and to run": {
+            "own": (f"{OWN}:write_own_scale", "Write a scale for your own text, with runs of mle, agg, freeze and ember"),
             "plan": (f"{PLAN}:show_plan", "Estimate parameters, tokens, FLOPs, hours, memory and disk of every run"),
             "check": (f"{PLAN}:try_runs", "Try a few training steps and an evaluation of each run at full size"),
             "alpha": (f"{ALPHA}:show_alpha", "Print the types and target tokens that each alpha of AGG makes rare"),

@@ -176,13 +176,14 @@ class ReportedTable:
         self.rows = list(dict.fromkeys(row for row, _, _ in self.cells))
 
     def get(self, row: str, column: str | None, group: str | None) -> Reported | None:
-        """Return a cell, or None if the column is None or the row is unknown.
+        """Return a cell, or None if the column is None or the row is unknown. A group of None is an empty one.
 
         Raises:
             UserError: if the table has no such column and group.
         """
         if column is None:
             return None
+        group = group or ""
         if not any(key[1:] == (column, group) for key in self.cells):
             known = sorted({" / ".join(key[1:]) for key in self.cells})
             raise UserError(f"{self.path}: no column {column} / {group}; it has {', '.join(known)}")

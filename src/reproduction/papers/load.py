@@ -45,7 +45,7 @@ def load_declarations(folder: Path) -> Declarations:
         settings=near.settings,
         reported_settings=near.reported,
     )
-    if mistakes := [*unknown_names(declared), *metrics_without_kind(declared)]:
+    if mistakes := [*unknown_names(declared), *metrics_without_kind(declared), *other_case(declared)]:
         raise UserError("\n".join(f"{folder}/{line}" for line in mistakes))
     return declared
 
@@ -69,8 +69,10 @@ def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
     checked(dict[str, list[Column]], lists, folder / "columns.yaml")
     for path, metric in metrics.items():
         for name, title in metric.columns.items():
+            where = f"{folder / 'metrics.yaml'}: {path}.columns"
+            if set("{*") & set(path):
+                raise UserError(f"{where}: not allowed with a pattern; declare the metric of the column before it, on its own")
             if name not in lists:
-                where = f"{folder / 'metrics.yaml'}: {path}.columns"
                 raise UserError(f"{where}: no list of columns {name!r}; {nearest(name, lists)}")
             lists[name].append({"title": title, "metric": path})
     files = sorted((folder / "tables").glob("*.yaml"))
@@ -190,6 +192,18 @@ def metrics_without_kind(declared: Declarations) -> list[str]:
             where = f"claims/{claim.file}.yaml: {name}"
             found.setdefault(metric, f"{where}: metric {metric!r} has no `kind` in metrics.yaml; {KINDS}")
     return list(found.values())
+
+
+def other_case(declared: Declarations) -> list[str]:
+    """Return one line for each file of tables or claims whose name has another case than its paper in papers.yaml."""
+    names = {paper.lower(): paper for paper in declared.papers}
+    files = {f"tables/{table.paper}": table.paper for table in declared.tables.values()}
+    files |= {f"claims/{claim.file}": claim.file for claim in declared.claims.values()}
+    return [
+        f"{file}.yaml: the paper is {names[name.lower()]!r} in papers.yaml; should be the name of the file"
+        for file, name in files.items()
+        if names.get(name.lower(), name) != name
+    ]
 
 
 def _in_claims(declared: Declarations) -> Iterator[Use]:

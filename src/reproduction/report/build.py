@@ -75,6 +75,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "findings.md": findings,
     }
     overview = {"verdicts": counts, "counts": list(csv.reader(texts["verdicts.csv"].splitlines())), "findings": findings.rstrip()}
+    overview["few_seeds"] = claims.seeds_in_words(verdicts)
     texts["index.md"] = render("index.md", **overview, **_overview(sheet, declared, cells, settings, scores))
     texts |= {f"plots/{task}.csv": curves_of_all_runs(part, reports / "curves" / task) for task, part in scores.items()}
     pages = paper_pages.pages(verdicts, declared, scale, scores, settings)
@@ -188,11 +189,12 @@ def _title(setting: str, declared: Declarations) -> str:
 def _findings(verdicts: list[Verdict], compared: list[methods.Change], split: list[Decomposition]) -> str:
     """Return the findings that README includes, with the numbers of the main claims."""
     main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
+    measured = [one.claim.main for one in verdicts if one.claim.main and one.effect.value is not None]
     bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
     parts = {one.run: decomposition.in_words(one) for one in split}
     chosen = (change for change in compared if change.run == SELECTED and change.effect.value is not None)
     selected = {change.metric: decomposition.change_in_words(change.effect) for change in chosen}
-    return render("findings.md", of=main, bounds=bounds, split=parts, selected=selected)
+    return render("findings.md", of=main, measured=measured, bounds=bounds, split=parts, selected=selected)
 
 
 def curves_of_all_runs(scores: TaskScores, folder: Path) -> str:

@@ -11,7 +11,15 @@ from scipy.special import gammaln
 from raretokens import csv_files
 from raretokens.claims.columns import COLUMNS as OF_ANY
 from raretokens.claims.columns import SIDE_DIGITS, size_text
-from raretokens.claims.effect_text import EFFECT_COLUMNS, change_text, effect_text, few_seeds_text, number_text
+from raretokens.claims.effect_text import (
+    EFFECT_COLUMNS,
+    FEW,
+    change_text,
+    effect_text,
+    few_seeds_text,
+    lacks_seeds,
+    number_text,
+)
 from raretokens.claims.verdict import TESTED, Extent, Outcome, Size, Verdict
 from raretokens.files import round_digits
 from reproduction.papers.declarations import Declarations
@@ -171,10 +179,13 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
     included = sum(one.size == Size.INCLUDED for one, _ in sized)
     own = [fraction for one, fraction in sized if one.extent]
     of_own = f" Over the {len(own)} that are reproduced, the median is {median(own):.2g}." if own else ""
-    return (
+    extents = (
         f"Of the {len(reproduced)} reproduced conclusions, {in_size} agree in direction and size, because the measured effect "
         f"is at least half of the reported one. The other {len(reproduced) - in_size} agree in direction only, because the "
-        f"effect is smaller or the paper reports none. Of the tested conclusions, {len(sized)} have a reported effect to compare "
+        f"effect is smaller or the paper reports none. "
+    )
+    return (
+        f"{extents if reproduced else ''}Of the tested conclusions, {len(sized)} have a reported effect to compare "
         f"with. Over all of these, the median measured effect is {median(fraction for _, fraction in sized):.2g} of the reported "
         f"one, and {opposite} have the opposite sign.{of_own} The intervals of {included or 'none'} of the {len(sized)} include "
         f"the reported effect."
@@ -192,6 +203,19 @@ def medians_in_words(verdicts: list[Verdict], declared: Declarations) -> str:
         f"Over the {len(sized)} tested conclusions with a reported effect, the median measured effect is "
         f"{median(fraction for _, fraction in sized):.2g} of it, and {sum(fraction < 0 for _, fraction in sized)} have the "
         f"opposite sign. Over the {len(own)} reproduced ones, the median is {median(own):.2g}.\n"
+    )
+
+
+def seeds_in_words(verdicts: list[Verdict]) -> str:
+    """Say why main claims with too few seeds are inconclusive, and what would decide them. Empty if there are none."""
+    measured = [one for one in verdicts if one.claim.main and one.effect.value is not None]
+    few = sum(map(lacks_seeds, measured))
+    if not few:
+        return ""
+    return (
+        f"Of the {len(measured)} measured main conclusions, {few} {'has' if few == 1 else 'have'} fewer than three seeds, and no "
+        "other runs show how much seeds differ. Their intervals are of the test set alone. The verdict is inconclusive, because "
+        "another seed alone could change the effect. Runs with `seed: 2` and `seed: 3` give both intervals and verdicts."
     )
 
 
@@ -225,7 +249,10 @@ def _main_cells(verdict: Verdict) -> tuple[str, ...]:
         return change_text(kind, value) if kind == "ratio" and value is not None else effect_text(kind, value)
 
     interval = " to ".join(map(change, verdict.effect.main_interval or ()))
-    marks = [verdict.extent, "hardly fails" if claim.hardly_fails else "", few_seeds_text(verdict)]
+    if interval and lacks_seeds(verdict):
+        interval += " (test set alone)"
+    few = f"{FEW[verdict.effect.seeds]} without a seed variance" if lacks_seeds(verdict) else few_seeds_text(verdict)
+    marks = [verdict.extent, "hardly fails" if claim.hardly_fails else "", few]
     outcome = ", ".join([verdict.outcome, *filter(None, marks)])
     numbers = (change(verdict.reported), change(verdict.effect.value), interval, number_text(verdict.q, 2))
     return claim.statement, f"{claim.paper} {claim.place}", *numbers, outcome, size_text(verdict), verdict.unit_length or ""

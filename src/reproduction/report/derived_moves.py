@@ -52,7 +52,8 @@ def line_moves(
             if "baseline" in old:
                 sides = zip(("left", "right"), ("run", "baseline"), strict=True)
                 old |= {side: _score(scores / old["task"] / f"{old[run]}.json", old["metric"]) for side, run in sides}
-            yield from cell_moves(file, " ".join(key), old, new, declared, key[0] in moved, pooled)
+            found = cell_moves(file, " ".join(key), old, new, declared, key[0] in moved, pooled)
+            yield from (move._replace(metric=new.get("metric", "")) for move in found)
 
 
 def has_moved(lines: Iterable[tuple[Any, dict[str, str], dict[str, str]]]) -> bool:

@@ -5,7 +5,7 @@ in `expected`.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from raretokens import csv_files
 from raretokens.claims.verdict import Outcome
 from raretokens.errors import UserError
+from reproduction import tasks
 from reproduction.papers.declarations import ANY, EXACT, Declarations, Tolerance
 from reproduction.paths import EXPECTED, REPORTS
 from reproduction.report import derived_moves
@@ -22,7 +23,7 @@ from reproduction.report.moves import Move, number_moves, presence_move, side_by
 from reproduction.report.revision import Revision
 
 MERGE_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
-CLAIMS, COUNTS = "claims.csv", ("verdicts.csv", "other-verdicts.csv")
+CLAIMS, MAIN, COUNTS = "claims.csv", "main.csv", ("verdicts.csv", "other-verdicts.csv")
 INTERVALS = (("low", "high"), ("seeds_low", "seeds_high"), ("test_low", "test_high"))
 WIDER = 2.0  # largest factor of change of an interval's width; other runs may change the pooled seed variance
 
@@ -87,7 +88,10 @@ def _moved_claims(moves: list[Move], declared: Declarations) -> set[str]:
 
 
 def to_markdown(revision: Revision, moves: list[Move], changed: list[tuple[str, Any, Any]]) -> str:
-    """Return counts, parameters that differ (`changed`), and every move, with moves out of tolerance first."""
+    """Return counts, parameters that differ (`changed`), and every move. Verdicts and headline metrics come first.
+
+    In both tables, moves out of tolerance come first.
+    """
     out = sum(move.out for move in moves)
     lines = [
         f"## Reports against {revision.name} ({revision.commit[:10]})",
@@ -98,10 +102,28 @@ def to_markdown(revision: Revision, moves: list[Move], changed: list[tuple[str, 
     if changed:
         rows = [(key, escaped(str(old)), escaped(str(new))) for key, old, new in changed]
         lines += [table(("parameter", "before", "now"), rows), ""]
-    if moves:
-        head = ("report", "row", "column", "before", "now", "delta", "tolerance", "")
-        lines.append(table(head, map(_cells, sorted(moves, key=lambda move: not move.out))))
-    return "\n".join([*lines, ""])
+    metrics = {one.metric for task in tasks.names() for one in tasks.describe(task).headline.values()}
+    ranks = {move: _rank(move, metrics) for move in moves}
+    for title, is_shown in (("Verdicts and headline metrics", ranks.get), ("Other cells", lambda move: not ranks[move])):
+        own = sorted(filter(is_shown, moves), key=lambda move: (not move.out, ranks[move]))
+        if own:
+            head = ("report", "row", "column", "before", "now", "delta", "tolerance", "")
+            lines += [f"### {title}", "", table(head, map(_cells, own)), ""]
+    return "\n".join(lines)
+
+
+def _rank(move: Move, metrics: Collection[str]) -> int:
+    """Return the rank of a verdict or an effect among those that a reader wants first, from 1; 0 for all others.
+
+    metrics: the headline metrics of the tasks.
+    """
+    if move.file == MAIN:
+        return 1
+    if move.file == CLAIMS and move.column in ("verdict", "extent"):
+        return 2
+    if move.file in COUNTS:
+        return 3
+    return 4 * (move.metric in metrics)
 
 
 def _cells(move: Move) -> tuple[str, ...]:
@@ -146,7 +168,8 @@ def table_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
             continue
         if old["reported"] != new["reported"]:
             yield Move(file, row, f"{column} (reported)", old["reported"], new["reported"], "exact", True)
-        yield from number_moves(file, row, column, old["measured"], new["measured"], _drift(file, new, declared))
+        moves = number_moves(file, row, column, old["measured"], new["measured"], _drift(file, new, declared))
+        yield from (move._replace(metric=new["metric"]) for move in moves)
 
 
 def _drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance:

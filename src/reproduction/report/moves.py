@@ -22,6 +22,7 @@ class Move(NamedTuple):
     after: str
     tolerance: str
     out: bool  # whether the move exceeds its tolerance
+    metric: str = ""  # of a cell of tables and methods.csv
 
 
 def number_moves(file: str, row: str, column: str, before: str, after: str, drift: Tolerance) -> Iterator[Move]:
