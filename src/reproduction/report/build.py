@@ -87,7 +87,6 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     for name, text in texts.items():
         write_text(reports / name, text)
     _draw_forests(verdicts, declared, scale, reports)
-    method_tables.write_charts(compared, reports / "charts")
     decomposition.write_chart(split, scores, reports / "charts/logit-bias.svg")
     return counts
 
