@@ -4,7 +4,7 @@
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const PAGE = 50;
 const VERDICT = /^(reproduced|contradicted|inconclusive|not testable|not run)/;
-const FILTERS = ["verdict", "paper", "metric", "task", "title"];
+const FILTERS = ["verdict", "counted", "paper", "metric", "task", "title"];
 
 function isDark() {
   const theme = document.body.dataset.theme;
