@@ -99,15 +99,17 @@ def changes_chart(rows: pd.DataFrame) -> dict[str, Any]:
     titles, runs, verdicts = (list(dict.fromkeys(rows[name])) for name in ("title", "run", "verdict"))
     styles = [VERDICTS.get(name, (GREY, "diamond")) for name in verdicts]
     metric = alt.param(name="metric", value=titles[0], bind=alt.binding_select(options=titles, name="metric "))
-    scale = alt.Scale(type="log" if is_ratio else "linear", zero=False, nice=False)
-    axis = alt.Axis(title=f"{'ratio to' if is_ratio else 'difference from'} maximum likelihood", format="~g", tickCount=6)
-    base = alt.Chart(alt.Data(values=[])).transform_filter(alt.datum.title == metric).encode(
+    scale = alt.Scale(type="log", nice=False) if is_ratio else alt.Scale(zero=False, nice=False)
+    axis = alt.Axis(title=f"{'ratio to' if is_ratio else 'difference from'} maximum likelihood", format="~r", tickCount=6)
+    data = alt.Data(values=[])  # one for all layers, so that the chart's own data replace it
+    base = alt.Chart(data).transform_filter(alt.datum.title == metric).encode(
         y=alt.Y("run:N", sort=runs, title=None), x=alt.X("value:Q", scale=scale, axis=axis),
         color=alt.Color("verdict:N", title=None, scale=alt.Scale(domain=verdicts, range=[colour for colour, _ in styles]),
                         legend=alt.Legend(orient="top")),
     )  # fmt: skip
     shape = alt.Shape("verdict:N", title=None, scale=alt.Scale(domain=verdicts, range=[shape for _, shape in styles]))
-    neutral = alt.Chart(alt.Data(values=[{}])).mark_rule(color=GREY, strokeDash=[3, 3]).encode(x=alt.datum(float(is_ratio)))
+    once = alt.Chart(data).transform_aggregate(rows="count()")
+    neutral = once.mark_rule(color=GREY, strokeDash=[3, 3]).encode(x=alt.datum(float(is_ratio), type="quantitative"))
     point = base.mark_point(filled=True, size=45, opacity=1).encode(
         shape=shape, tooltip=["run:N", "verdict:N", *(f"{name}:Q" for name in NUMBERS), "seeds:N"]
     )

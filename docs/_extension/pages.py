@@ -29,9 +29,9 @@ SOURCES = ["row", "column", "measured", "spread", "reported", "delta", "status",
 CHANGES = ["task", "run", "title", "kind", "measured", "verdict", "seeds", "low", "high"]
 MEASURED = """## All measured changes
 
-Each run is compared with maximum likelihood of the same model, text and seeds. In a chart, a line is the 95 % interval over seeds and
-test sets. Grey diamonds are inconclusive or not testable. A green tick is the ratio that the logit-bias baseline reaches, or an upper
-bound of that ratio. Choose a metric in the menu.
+Each run is compared with maximum likelihood of the same model, text and seeds. In a chart, a line is the 95 % interval over seeds
+and test sets. Grey diamonds are inconclusive or not testable. A green tick is the ratio that the logit-bias baseline reaches, or
+an upper bound of that ratio. Choose a metric in the menu.
 """
 
 

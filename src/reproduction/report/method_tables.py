@@ -75,9 +75,9 @@ def _row(
     gains, losses = ("; ".join(_certain(own, verdict)) for verdict in ("better", "worse"))
     time = cost.get("time_to_mle", "")
     slower = f"step time {change_text('ratio', float(time))}" if time and float(time) >= SLOWER else ""
+    name = "" if run == objective.replace("_", "-") else f" (`{run}`)"
     return [
-        f"[`{objective}`](#{objective})",
-        f"`{run}` ({TASKS[task].title.lower()})",
+        f"[`{objective}`](#{objective}), {TASKS[task].title.lower()}{name}",
         gains or "nothing certain",
         "; ".join(filter(None, (losses, slower))) or "nothing certain",
         declared.methods[objective].choose if objective in declared.methods else "",
