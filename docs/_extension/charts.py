@@ -82,6 +82,7 @@ def curves_chart(rows: list[dict[str, Any]], metrics: list[str]) -> dict[str, An
 
 VERDICTS = {"better": ("#2a86c8", "circle"), "worse": ("#d9651a", "cross")}  # others are grey diamonds
 GREY, GREEN = "#888888", "#009e73"
+FAR = 4.0  # a difference is written instead of drawn if it is this many times as large as any other
 NUMBERS = {"value": "measured", "low": "low", "high": "high", "logit bias": "logit_bias_baseline"}
 
 
@@ -96,6 +97,8 @@ def changes_chart(rows: pd.DataFrame) -> dict[str, Any]:
     points = pd.DataFrame(numbers | {name: rows[name] for name in ("run", "title", "verdict", "seeds")}).to_dict("records")
     values = [{key: text for key, text in one.items() if text} for one in points]
     values = [one | {key: float(one[key]) for key in NUMBERS if key in one} for one in values]
+    far = set() if is_ratio else _far(rows.reset_index(drop=True))
+    values = [_beyond(one) if place in far else one for place, one in enumerate(values)]
     titles, runs, verdicts = (list(dict.fromkeys(rows[name])) for name in ("title", "run", "verdict"))
     styles = [VERDICTS.get(name, (GREY, "diamond")) for name in verdicts]
     metric = alt.param(name="metric", value=titles[0], bind=alt.binding_select(options=titles, name="metric "))
@@ -105,7 +108,7 @@ def changes_chart(rows: pd.DataFrame) -> dict[str, Any]:
     base = alt.Chart(data).transform_filter(alt.datum.title == metric).encode(
         y=alt.Y("run:N", sort=runs, title=None), x=alt.X("value:Q", scale=scale, axis=axis),
         color=alt.Color("verdict:N", title=None, scale=alt.Scale(domain=verdicts, range=[colour for colour, _ in styles]),
-                        legend=alt.Legend(orient="top")),
+                        legend=alt.Legend(orient="top", columns=2)),
     )  # fmt: skip
     shape = alt.Shape("verdict:N", title=None, scale=alt.Scale(domain=verdicts, range=[shape for _, shape in styles]))
     once = alt.Chart(data).transform_aggregate(rows="count()")
@@ -116,6 +119,20 @@ def changes_chart(rows: pd.DataFrame) -> dict[str, Any]:
     interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
     tick = base.transform_filter("isValid(datum['logit bias'])").mark_tick(color=GREEN, thickness=2, size=12)
     bias = tick.encode(x="logit bias:Q", color=alt.value(GREEN))
-    chart = alt.layer(neutral, interval, bias, point).add_params(metric).resolve_scale(color="shared", shape="shared")
+    words = base.transform_filter("isValid(datum.beyond)").mark_text(align="left", dx=6, color=GREY)
+    beyond = words.encode(x=alt.datum(float(is_ratio), type="quantitative"), text="beyond:N", color=alt.value(GREY))
+    chart = alt.layer(neutral, interval, bias, point, beyond).add_params(metric).resolve_scale(color="shared", shape="shared")
     found = chart.properties(width="container", height=alt.Step(15), background="transparent").to_dict()
     return found | {"data": {"values": values}}
+
+
+def _far(rows: pd.DataFrame) -> set[int]:
+    """Return the places of the differences that would make all others of their metric too small to see."""
+    sizes = (own.measured.astype(float).abs().sort_values() for _, own in rows.groupby("title"))
+    return {int(size.index[-1]) for size in sizes if len(size) > 2 and size.iloc[-1] > FAR * size.iloc[-2] > 0}
+
+
+def _beyond(point: dict[str, Any]) -> dict[str, Any]:
+    """Return a point that the chart writes as text, because it lies beyond the axis."""
+    about = {name: text for name, text in point.items() if name not in NUMBERS}
+    return about | {"beyond": f"beyond the axis: {point['value']:+.3g}"}
