@@ -45,8 +45,9 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
         changed(replace(ratio, reported=None), seed_interval=Interval(0.5, 2), value=1.25),
         changed(replace(value, outcome=Outcome.NOT_RUN), value=None),
     ]
-    assert main_claims(rows).split("\n") == [
-        "conclusion,paper,reported,measured,95 % interval,q,verdict,size,unit_length",
+    card = ",papers/p.md#claim-c"
+    assert main_claims(rows).replace(card, "").split("\n") == [
+        "conclusion,paper,reported,measured,95 % interval,q,verdict,size,unit_length,card",
         's,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,"reproduced, direction and size",interval includes the reported effect,',
         's,P table 3,+0.8,+0.35,+0.1 to +0.6,0.012,"reproduced, direction only, hardly fails",smaller than reported,',
         's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, direction and size, one seed",smaller than reported,',
@@ -56,6 +57,7 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
         "s,P table 3,0.5,,0.1 to 0.6,0.012,not run,,",
         "",
     ]
+    assert main_claims(rows).count(card) == len(rows) - 1
     assert seeds_in_words(rows[:4]) == "" and finding_text(rows[0]) == "+0.35 (95 % CI +0.1 to +0.6; paper: +0.5)"
     assert seeds_in_words(rows).startswith("Of the 5 measured main conclusions, 1 has fewer than three seeds, ")
     assert finding_text(rows[4]) == "+0.35 (95 % CI of the test set alone: +0.2 to +0.5; paper: +0.5)"
@@ -118,7 +120,8 @@ def test_a_card_has_the_number_of_each_run_with_a_link_to_its_scores(request, mo
     verdict = judge(name, DECLARED.claims[name], scores["lm"], DECLARED)
     page = pages([verdict], DECLARED, "small", scores, {})["agg.md"]
     card = page.split(f'<details id="claim-{name}">')[1].split("</details>")[0]
-    assert "| first | perplexity of rare targets (`ppl.rare`) | [agg](../runs/lm/agg.json) 852.415, [agg-2](" in card
+    assert "| first | perplexity of rare targets (`ppl.rare`) | [agg](../runs/lm/agg.json) 852.415 (seed 1), [agg-2](" in card
+    assert f"**setting** {DECLARED.settings['small'].title}" in card and "No change of this claim alone" in card
     assert "**measured** x 0.317" in card and "**reported** x 0.172" in card and "Caveat: " in card
 
 
@@ -149,10 +152,11 @@ def test_conclusions_of_the_papers_are_counted_once_and_others_apart(tmp_path):
     outcomes = [(agg, "reproduced"), (again, "reproduced"), (other, "not run"), (agg.replaced(kind="control"), "reproduced"),
                 (agg.replaced(paper="Ember"), "inconclusive"),
                 (agg.replaced(hardly_fails="r", tables=[1], than=9.0), "reproduced")]  # fmt: skip
-    many = [replace(one, claim=declared, outcome=Outcome(outcome)) for declared, outcome in outcomes]
+    many = [replace(one, name=str(place), claim=own, outcome=Outcome(outcome)) for place, (own, outcome) in enumerate(outcomes)]
+    many = with_counts(many, DECLARED)
     head = "paper,reproduced,direction and size,direction only,inconclusive,not run,not testable,contradicted,claims"
-    assert verdict_counts(many, DECLARED).split("\n") == [head, "AGG,1,0,1,0,1,0,0,2", "all,1,0,1,0,1,0,0,2", ""]
-    assert other_counts(many, DECLARED).split("\n") == [
+    assert verdict_counts(many).split("\n") == [head, "AGG,1,0,1,0,1,0,0,2", "all,1,0,1,0,1,0,0,2", ""]
+    assert other_counts(many).split("\n") == [
         head, "conclusions on an effect that is counted already,1,0,1,0,0,0,0,1", "our controls,1,0,1,0,0,0,0,1",
         "conclusions of later papers,0,0,0,1,0,0,0,1", "conclusions that can hardly fail,1,0,1,0,0,0,0,1",
         "all,3,0,3,1,0,0,0,4", "",
@@ -214,6 +218,7 @@ def test_the_counts_say_what_is_reproduced_in_size_and_what_all_tested_effects_a
         for place, (outcome, value, high) in enumerate(effects, 1)
     ]  # fmt: skip
     many += [replace(many[0], reported=None, claim=agg.replaced(tables=[9], than=-9.0))]
+    many = with_counts([replace(one, name=str(place)) for place, one in enumerate(many)], DECLARED)
     assert [verdict.extent for verdict in many] == [*["direction and size"] * 2, "direction only", *[None] * 3, "direction only"]
     assert (
         "Of the 4 reproduced conclusions, 2 agree in direction and size, because the measured effect is at least half of the "
@@ -230,7 +235,11 @@ def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_exclud
     intervals = [(3, -0.1, 0.4), (3, -0.9, -0.1), (3, -0.1, 0.6), (2, -0.1, 0.4), (1, -0.1, 0.6)]
     many = [changed(one, seeds=seeds, seed_interval=Interval(low, high)) for seeds, low, high in intervals]
     # Of different claims, because equal ones count once.
-    many = [replace(one, claim=one.claim.replaced(than=-2.0 - number, tables=[number])) for number, one in enumerate(many)]
+    many = [
+        replace(one, name=str(number), claim=one.claim.replaced(than=-2.0 - number, tables=[number]))
+        for number, one in enumerate(many)
+    ]
+    many = with_counts(many, DECLARED)
     few, other = (
         "Of the 5 inconclusive conclusions, 2 have fewer than three seeds.",
         "The intervals of 2 of the other 3 exclude the reported effect.",
@@ -281,4 +290,4 @@ def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_pat
     small, demo = (pages([one], DECLARED, scale, UNTRAINED, {})["agg.md"] for scale in ("small", "demo"))
     assert "Caveat: " in small and "Caveat: " not in demo
     row = f"| [{one.claim.statement}](agg.md#claim-{name}) |  | x 0.3 | x 0.2 to x 0.4 |  | x 0.172 | smaller than reported | 3 |"
-    assert f"{row} table 3 |  |" in demo
+    assert f"{row} table 3 | later paper |" in demo

@@ -164,9 +164,17 @@ def test_a_heading_sorts_its_column_and_a_cell_finds_its_sources(shown):
 def test_filters_leave_what_was_asked_for(shown):
     window = shown("results/small/claims.html")
     window.locator(".dtsp-searchPane >> text=/^FRAGE$/").first.click()
-    read = "rows => rows.map(row => row.cells[2].textContent.trim())"
+    read = "rows => rows.map(row => row.cells[3].textContent.trim())"
     papers = window.eval_on_selector_all(".filtered table.docutils tbody tr", read)
     assert papers and set(papers) == {"FRAGE"}
+
+
+def test_the_counts_of_readme_are_those_that_the_filter_of_the_claims_leaves(shown):
+    window = shown("results/small/claims.html")
+    window.locator(".dtsp-searchPane >> text=/^yes$/").first.click()
+    *_, total = (ROOT / "scales/small/reports/verdicts.csv").read_text().splitlines()[-1].split(",")
+    assert f"of {total} entries" in window.locator(".dt-info").first.inner_text()
+    assert f"| {total} |" in (ROOT / "README.md").read_text()
 
 
 def test_an_address_opens_its_claim_and_its_run(shown):
@@ -209,6 +217,17 @@ def test_pages_are_readable_in_both_colours_and_on_a_phone(shown, page, scheme):
         parts = window.locator(f"[role=main] {selector}")
         ratios = [contrast(parts.nth(i).evaluate(BACKGROUND)) for i in range(min(parts.count(), 12))]
         assert not ratios or min(ratios) >= 4.5, (selector, ratios)
+
+
+def test_figures_are_legible_on_a_phone_and_methods_have_charts(shown):
+    """The smallest letters of a figure are drawn with about 10 px, so it must not shrink below three quarters."""
+    window = shown("index.html", 420)
+    read = "all => all.map(one => one.getBoundingClientRect().width / one.naturalWidth)"
+    scales = window.eval_on_selector_all("[role=main] img", read)
+    assert len(scales) > 2 and min(scales) > 0.75
+    window = shown("results/small/methods.html", 420, "dark")
+    window.locator(".chart").first.scroll_into_view_if_needed()
+    window.locator(".plot svg .mark-symbol path").first.wait_for()
 
 
 def test_print_shows_what_is_folded(shown):

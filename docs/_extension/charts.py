@@ -1,10 +1,11 @@
-"""The interactive chart of the curves of a task over seeds, as a Vega-Lite specification."""
+"""Interactive charts as Vega-Lite specifications: the curves of a task over seeds, and the changes by all runs of a task."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import altair as alt
+import pandas as pd
 
 from raretokens import csv_files
 
@@ -77,3 +78,61 @@ def curves_chart(rows: list[dict[str, Any]], metrics: list[str]) -> dict[str, An
     chart = alt.layer(band, line.add_params(family)).add_params(metric).properties(title=title)
     found = chart.properties(width="container", height=380, background="transparent").to_dict()
     return found | {"data": {"values": rows}}  # added last, because Altair would check each point against its schema
+
+
+VERDICTS = {"better": ("#2a86c8", "circle"), "worse": ("#d9651a", "cross")}  # others are grey diamonds
+GREY, GREEN = "#888888", "#009e73"
+FAR = 4.0  # a difference is written instead of drawn if it is this many times as large as any other
+NUMBERS = {"value": "measured", "low": "low", "high": "high", "logit bias": "logit_bias_baseline"}
+
+
+def changes_chart(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return a chart of the changes by all runs of a task: a line is an interval, and a green tick the logit-bias baseline.
+
+    A menu selects the metric. `rows`: lines of reports/methods.csv of one task and kind of effect.
+    """
+    is_ratio = rows.kind.iloc[0] == "ratio"
+    over_test_set = {end: rows[end].where(rows[end] != "", rows[f"test_{end}"]) for end in ("low", "high")}  # with one seed
+    numbers = {name: rows.assign(**over_test_set)[column] for name, column in NUMBERS.items()}
+    points = pd.DataFrame(numbers | {name: rows[name] for name in ("run", "title", "verdict", "seeds")}).to_dict("records")
+    values = [{key: text for key, text in one.items() if text} for one in points]
+    values = [one | {key: float(one[key]) for key in NUMBERS if key in one} for one in values]
+    far = set() if is_ratio else _far(rows.reset_index(drop=True))
+    values = [_beyond(one) if place in far else one for place, one in enumerate(values)]
+    titles, runs, verdicts = (list(dict.fromkeys(rows[name])) for name in ("title", "run", "verdict"))
+    styles = [VERDICTS.get(name, (GREY, "diamond")) for name in verdicts]
+    metric = alt.param(name="metric", value=titles[0], bind=alt.binding_select(options=titles, name="metric "))
+    scale = alt.Scale(type="log", nice=False) if is_ratio else alt.Scale(zero=False, nice=False)
+    axis = alt.Axis(title=f"{'ratio to' if is_ratio else 'difference from'} maximum likelihood", format="~r", tickCount=6)
+    data = alt.Data(values=[])  # one for all layers, so that the chart's own data replace it
+    base = alt.Chart(data).transform_filter(alt.datum.title == metric).encode(
+        y=alt.Y("run:N", sort=runs, title=None), x=alt.X("value:Q", scale=scale, axis=axis),
+        color=alt.Color("verdict:N", title=None, scale=alt.Scale(domain=verdicts, range=[colour for colour, _ in styles]),
+                        legend=alt.Legend(orient="top", columns=2)),
+    )  # fmt: skip
+    shape = alt.Shape("verdict:N", title=None, scale=alt.Scale(domain=verdicts, range=[shape for _, shape in styles]))
+    once = alt.Chart(data).transform_aggregate(rows="count()")
+    neutral = once.mark_rule(color=GREY, strokeDash=[3, 3]).encode(x=alt.datum(float(is_ratio), type="quantitative"))
+    point = base.mark_point(filled=True, size=45, opacity=1).encode(
+        shape=shape, tooltip=["run:N", "verdict:N", *(f"{name}:Q" for name in NUMBERS), "seeds:N"]
+    )
+    interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
+    tick = base.transform_filter("isValid(datum['logit bias'])").mark_tick(color=GREEN, thickness=2, size=12)
+    bias = tick.encode(x="logit bias:Q", color=alt.value(GREEN))
+    words = base.transform_filter("isValid(datum.beyond)").mark_text(align="left", dx=6, color=GREY)
+    beyond = words.encode(x=alt.datum(float(is_ratio), type="quantitative"), text="beyond:N", color=alt.value(GREY))
+    chart = alt.layer(neutral, interval, bias, point, beyond).add_params(metric).resolve_scale(color="shared", shape="shared")
+    found = chart.properties(width="container", height=alt.Step(15), background="transparent").to_dict()
+    return found | {"data": {"values": values}}
+
+
+def _far(rows: pd.DataFrame) -> set[int]:
+    """Return the places of the differences that would make all others of their metric too small to see."""
+    sizes = (own.measured.astype(float).abs().sort_values() for _, own in rows.groupby("title"))
+    return {int(size.index[-1]) for size in sizes if len(size) > 2 and size.iloc[-1] > FAR * size.iloc[-2] > 0}
+
+
+def _beyond(point: dict[str, Any]) -> dict[str, Any]:
+    """Return a point that the chart writes as text, because it lies beyond the axis."""
+    about = {name: text for name, text in point.items() if name not in NUMBERS}
+    return about | {"beyond": f"beyond the axis: {point['value']:+.3g}"}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from _extension.charts import curves_chart, curves_of
+from _extension.charts import changes_chart, curves_chart, curves_of
 from _extension.runs import RunView, common_signatures, run_views
 from _extension.scale import Scale, TablePage
 from raretokens import csv_files
@@ -27,6 +27,12 @@ TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)  # a Markdown table
 OWN = {name: name for name in ("index.md", "methods.md", "decomposition.md")}  # file of the reports -> page
 SOURCES = ["row", "column", "measured", "spread", "reported", "delta", "status", "runs", "metric", "notes"]
 CHANGES = ["task", "run", "title", "kind", "measured", "verdict", "seeds", "low", "high"]
+MEASURED = """## All measured changes
+
+Each run is compared with maximum likelihood of the same model, text and seeds. In a chart, a line is the 95 % interval over seeds
+and test sets. Grey diamonds are inconclusive or not testable. A green tick is the ratio that the logit-bias baseline reaches, or
+an upper bound of that ratio. Choose a metric in the menu.
+"""
 
 
 def write_changed(page: Path, text: str) -> None:
@@ -121,12 +127,15 @@ class Pages:
         self._add(page, text, [] if one.setting else [other for other in others if other.setting])
 
     def _methods(self) -> None:
-        """Write the page of methods, with all measured changes."""
+        """Write the page of methods, with charts and a table of all measured changes."""
         changes = csv_files.read_csv(self.scale.reports / "methods.csv")
         runs = [self._run_links(task, run, "") for task, run in zip(changes.task, changes.run, strict=True)]
-        about = "## All measured changes\n\nEach row compares a method with maximum likelihood of the same model, text and seeds."
-        table = _html(changes[CHANGES], "filtered", run=runs)
-        self._add("methods.md", f"{self._report('methods.md', 'methods.md')}\n{about}\n\n{table}")
+        charts = [
+            f"### {TASKS[task].title}: {'ratios' if kind == 'ratio' else 'differences'}\n\n{_chart(changes_chart(rows))}"
+            for (task, kind), rows in changes.groupby(["task", "kind"], sort=False)
+        ]
+        table = f"### Table\n\n{_html(changes[CHANGES], 'filtered', run=runs)}"
+        self._add("methods.md", "\n".join([self._report("methods.md", "methods.md"), MEASURED, *charts, table]))
 
     def _run_links(self, task: str, runs: str, top: str) -> str:
         """Return links to runs, whose names may contain their own task, such as lm/mle. A run without scores has no link.
@@ -159,7 +168,7 @@ class Pages:
                 overview=_overview([run for run in runs if not run.is_data]),
                 metrics=_html(pd.DataFrame([metric.as_row for metric in metrics]), "paged"),
                 usual={metric.path: metric.signature for metric in metrics},
-                curves=json.dumps(curves_chart(*curves)) if curves else "",
+                curves=_chart(curves_chart(*curves)) if curves else "",
                 reports=os.path.relpath(self.scale.reports, self.folder / "runs"),
                 files=f"{below}{self.files}{reports}/",
             )
@@ -170,6 +179,12 @@ def _overview(runs: list[RunView]) -> str:
     """Return a table of the models of a task: objective, seeds, main numbers and training time."""
     rows = pd.DataFrame([run.as_row for run in runs])
     return _html(rows, "paged", run=[f'<a href="#run-{run.name}">{run.name}</a>' for run in runs]) if runs else ""
+
+
+def _chart(specification: dict[str, Any]) -> str:
+    """Return a place where site.js draws a Vega-Lite specification."""
+    script = f'<script type="application/json">{json.dumps(specification)}</script>'
+    return f'```{{raw}} html\n<div class="chart">{script}</div>\n```\n'
 
 
 def _page(report: str) -> str:

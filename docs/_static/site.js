@@ -4,7 +4,7 @@
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const PAGE = 50;
 const VERDICT = /^(reproduced|contradicted|inconclusive|not testable|not run)/;
-const FILTERS = ["verdict", "paper", "metric", "task", "title"];
+const FILTERS = ["verdict", "counted", "paper", "metric", "task", "title"];
 
 function isDark() {
   const theme = document.body.dataset.theme;
@@ -27,7 +27,8 @@ function tableOptions(table, kind) {
   const heads = [...table.tHead.rows[0].cells].map((cell) => (cell.textContent = cell.textContent.trim()));
   const columns = [...heads.keys()].filter((column) => FILTERS.includes(heads[column]));
   if (kind === "filtered" && columns.length && table.tBodies[0].rows.length > 7) { // filters of a short table would be empty
-    layout.top1 = { searchPanes: { columns, cascadePanes: true, controls: false, layout: `columns-${columns.length}` } };
+    const dtOpts = { order: [[1, "desc"]] }; // the most frequent value first
+    layout.top1 = { searchPanes: { columns, cascadePanes: true, controls: false, dtOpts, layout: `columns-${columns.length}` } };
   }
   const render = (data, type) => (type === "sort" || type === "type" ? firstNumber(data) : data);
   const columnDefs = kind === "grid" ? [{ targets: heads.map((_, column) => column).slice(1), render }] : [];

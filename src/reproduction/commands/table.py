@@ -4,9 +4,11 @@ import argparse
 
 from raretokens.cli import Program
 
-PLAN, ALPHA, OWN, SCALE, SUMMARY, RUN = (
+PLAN, ALPHA, OWN, SCALE, SUMMARY, PLOTS, RUN = (
     f"reproduction.commands.{name}"
-    for name in ("plan_commands", "alpha_command", "own_scale", "scale_commands", "summary_command", "run_commands")
+    for name in (
+        "plan_commands", "alpha_command", "own_scale", "scale_commands", "summary_command", "plots_command", "run_commands",
+    )  # fmt: skip
 )
 REPRODUCTION = Program(
     "python -m reproduction",
@@ -25,6 +27,7 @@ REPRODUCTION = Program(
             "summary": (f"{SUMMARY}:show_summary", "Print the findings, the number of tables, and where the pages are"),
             "table": (f"{SCALE}:show_table", "Write one report table and print it"),
             "needs": (f"{SCALE}:show_needs", "Print the DVC targets that a table needs"),
+            "plots": (f"{PLOTS}:draw_plots", "Draw the curves of all runs on a page, or compare them between git revisions"),
             "diff": (f"{SCALE}:show_diff", "Compare the reports with a git revision; exit 1 if a cell moved too far"),
             "verify": (f"{SCALE}:show_verification", "Check that code and parameters made the reports; exit 1 if not"),
             "adopt": (f"{SCALE}:adopt_code", "Accept changed code that is shown to do the same; exit 1 if not"),
@@ -36,7 +39,7 @@ REPRODUCTION = Program(
             "export": (f"{RUN}:export", "Export a trained run to transformers or CTranslate2"),
         },
     },
-    lambda command, library: "pip install '.[pipeline]' in the clone",
+    lambda command, library: f"pip install '.[{'site' if command == 'plots' else 'pipeline'}]' in the clone",
 )
 
 

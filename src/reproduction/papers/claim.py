@@ -87,7 +87,7 @@ class Claim(Expectation):
     hardly_fails: str | None = Field(
         None, description="reason why the claim can hardly fail, such as the construction of the metric; no count has it then"
     )
-    main: str | None = Field(None, description="key in headline.json, for main claims")
+    main: str | None = Field(None, description="name in headline.json, for main claims, such as `AGG: BLEU`")
     why: str = Field(
         "", description="explanation where the claim is not reproduced; {claim} inserts the effect of another claim"
     )

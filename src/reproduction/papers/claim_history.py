@@ -83,6 +83,14 @@ def fields_of(declared: Declarations) -> dict[str, Fields]:
     return claims | {f"settings of {task}": {"settings": _settings(declared, task)} for task in tasks}
 
 
+def changes_of_claims(declared: Declarations) -> dict[str, list[Fields]]:
+    """Return claim -> its rows of changes.csv, the oldest first."""
+    found: dict[str, list[Fields]] = {}
+    for row in csv_files.read_csv(declared.folder / CHANGES).to_dict("records"):
+        found.setdefault(row["claim"], []).append(row)
+    return found
+
+
 def digest(fields: Fields) -> str:
     """Return 16 hexadecimal digits of the sha256 of the fields that have a text; empty without fields."""
     used = {field: text for field, text in sorted(fields.items()) if text}

@@ -6,12 +6,13 @@ from operator import ge, gt, le, lt
 
 from raretokens.claims.comparison import Comparison
 from raretokens.claims.verdict import DECIDED, HIGHEST_Q, Extent, Outcome, Verdict, verdict_on, with_q
-from reproduction.papers.claim import Claim, Precondition, Side
+from reproduction.papers.claim import OWN, Claim, Precondition, Side
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.nearest_setting import nearest
 from reproduction.papers.reported import reported_effect, reported_numbers
 from reproduction.papers.scores import TaskScores
 
+YES, AGAIN, HARDLY, LATER = "yes", "with another", "hardly fails", "later paper"
 STRENGTHS = (Outcome.CONTRADICTED, Outcome.INCONCLUSIVE, Outcome.REPRODUCED, Outcome.NOT_TESTABLE, Outcome.NOT_RUN)
 
 
@@ -70,11 +71,19 @@ def _is_conclusion(claim: Claim, declared: Declarations) -> bool:
     return not claim.is_ours and claim.paper in declared.counted_papers
 
 
-def conclusions_of(paper: str, verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
-    """Return the verdicts on the conclusions of a paper. Those of a later paper are in no count of all papers."""
-    if paper in declared.counted_papers:
-        return [one for one in conclusions(verdicts, declared) if one.claim.paper == paper]
-    return [one for one in verdicts if one.claim.paper == paper and not one.claim.is_ours]
+def counted_as(verdict: Verdict) -> str:
+    """Return the column `counted`, by which all reports count: YES for a conclusion that is counted, or why a claim is not."""
+    claim = verdict.claim
+    if claim.is_ours:
+        return OWN[claim.kind]
+    if verdict.counted_with:
+        return YES if verdict.counted_with == verdict.name else AGAIN
+    return HARDLY if claim.hardly_fails else LATER
+
+
+def shown_of(paper: str, verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Return the verdicts that the counts of a paper's page have. Those of a later paper are in no count of all papers."""
+    return [one for one in verdicts if one.claim.paper == paper and counted_as(one) in (YES, LATER)]
 
 
 def judge(name: str, claim: Claim, scores: TaskScores, declared: Declarations) -> Verdict[Claim]:

@@ -26,7 +26,7 @@ from reproduction.papers.nearest_setting import views
 from reproduction.papers.scores import AllScores, TaskScores
 from reproduction.papers.table import Table
 from reproduction.papers.task_names import TASKS
-from reproduction.papers.verdicts import conclusions_of, judge_all
+from reproduction.papers.verdicts import judge_all, shown_of
 from reproduction.report import claims, forest, method_tables, paper_pages, regimes
 from reproduction.report import decomposition_page as decomposition
 from reproduction.report.cells import Cell, reported_counts
@@ -62,10 +62,10 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     by_setting = regimes.entries(declared, scores["lm"])
     texts = {
         "claims.csv": claims.to_csv(verdicts),
-        "verdicts.csv": claims.verdict_counts(verdicts, declared),
-        "other-verdicts.csv": claims.other_counts(verdicts, declared),
+        "verdicts.csv": claims.verdict_counts(verdicts),
+        "other-verdicts.csv": claims.other_counts(verdicts),
         "main.csv": claims.main_claims(verdicts),
-        "headline.json": json.dumps(claims.headline(verdicts), indent=1) + "\n",
+        "headline.json": json.dumps(claims.headline(verdicts), indent=1, ensure_ascii=False) + "\n",
         "methods.csv": method_tables.to_csv(compared),
         "methods.md": method_tables.to_markdown(compared, declared),
         "decomposition.csv": decomposition.to_csv(split),
@@ -74,8 +74,13 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "regimes.md": regimes.to_markdown(by_setting, declared),
         "findings.md": findings,
     }
-    overview = {"verdicts": counts, "counts": list(csv.reader(texts["verdicts.csv"].splitlines())), "findings": findings.rstrip()}
-    overview["few_seeds"] = claims.seeds_in_words(verdicts)
+    overview = {
+        "verdicts": counts,
+        "counts": list(csv.reader(texts["verdicts.csv"].splitlines())),
+        "main": claims.main_table(verdicts, "papers/").rstrip(),
+        "findings": findings.rstrip(),
+        "few_seeds": claims.seeds_in_words(verdicts),
+    }
     texts["index.md"] = render("index.md", **overview, **_overview(sheet, declared, cells, settings, scores))
     texts |= {f"plots/{task}.csv": curves_of_all_runs(part, reports / "curves" / task) for task, part in scores.items()}
     pages = paper_pages.pages(verdicts, declared, scale, scores, settings)
@@ -83,7 +88,6 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     for name, text in texts.items():
         write_text(reports / name, text)
     _draw_forests(verdicts, declared, scale, reports)
-    method_tables.write_charts(compared, reports / "charts")
     decomposition.write_chart(split, scores, reports / "charts/logit-bias.svg")
     return counts
 
@@ -108,8 +112,7 @@ def _draw_forests(verdicts: list[Verdict], declared: Declarations, scale: str, r
     """Draw the forest plots of the main claims and of each paper."""
     plots = {"forest.svg": ([one for one in verdicts if one.claim.main], f"Main conclusions of the papers at the {scale} scale")}
     for paper in declared.papers:
-        own = list(conclusions_of(paper, verdicts, declared))
-        plots[f"papers/{paper.lower()}-forest.svg"] = (own, f"Conclusions of {paper} at the {scale} scale")
+        plots[f"papers/{paper.lower()}-forest.svg"] = (shown_of(paper, verdicts), f"Conclusions of {paper} at the {scale} scale")
     for name, (shown, title) in plots.items():
         rows = forest.fraction_rows(shown)
         forest.write_forest(rows, reports / name, title, forest.left_out(shown, rows))

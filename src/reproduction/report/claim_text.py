@@ -8,13 +8,15 @@ from raretokens.claims.effect_text import effect_text, few_seeds_text, interval_
 from raretokens.claims.scores import SheetLine
 from raretokens.claims.verdict import DECIDED, Outcome, Verdict
 from reproduction.papers.claim import Claim, Side
+from reproduction.papers.claim_history import changes_of_claims
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.scores import AllScores
-from reproduction.papers.verdicts import comparison_of
+from reproduction.papers.verdicts import comparison_of, counted_as
 from reproduction.report.claims import label, size_text
-from reproduction.report.markdown import table
+from reproduction.report.markdown import escaped, table
 
 EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
+HISTORY = "../../../../docs/changes-after-results.md"  # from the pages of the papers of that scale
 BY_RANK = ("singular_values", "rank_frequency")  # series over ranks instead of training steps
 SIDES = {"left": "first", "right": "second", "control.left": "control, first", "control.right": "control, second"}
 
@@ -30,6 +32,7 @@ class ClaimText:
     facts: dict[str, str]  # title -> text, perhaps empty
     prose: str  # when the claim is reproduced, the reason of the verdict, the intervals, and the declared caveat
     sides: str  # Markdown table of the compared numbers, by run
+    history: str  # Markdown list of the changes of the claim since its first score, or a sentence that there are none
 
     def row(self, columns: Iterable[str]) -> list[str]:
         """Return the claim with a link to its card, and its facts of these columns."""
@@ -50,10 +53,39 @@ def claim_texts(verdicts: list[Verdict[Claim]], declared: Declarations, scale: s
     """Return claim -> its text. `scale`: its name, because reasons and caveats describe one scale."""
     shown = {one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts}
     effects = dict.fromkeys(declared.claims, "not measured") | {name: text for name, text in shown.items() if text}
-    return {one.name: _text(one, effects if scale == EXPLAINED else {}, declared, scores) for one in verdicts}
+    is_explained = scale == EXPLAINED
+    changes = changes_of_claims(declared) if is_explained else {}
+    return {
+        one.name: _text(
+            one,
+            effects if is_explained else {},
+            _history(changes.get(one.name, [])) if is_explained else "",
+            declared,
+            scores,
+        )
+        for one in verdicts
+    }
 
 
-def _text(verdict: Verdict[Claim], effects: dict[str, str], declared: Declarations, scores: AllScores) -> ClaimText:
+def _history(changes: list[dict[str, str]]) -> str:
+    """Return the changes of a claim as a Markdown list. Those of wording alone and of all claims of a task are not among them."""
+    if not changes:
+        return f"No change of this claim alone since its first score is [recorded]({HISTORY})."
+    lines = [f"* {one['date']}, `{one['field']}`: {_change(one)} Reason: {escaped(one['reason'])}." for one in changes]
+    return "\n".join([f"Changes since the first score ([about the list]({HISTORY})):", "", *lines])
+
+
+def _change(change: dict[str, str]) -> str:
+    """Return what a change replaced, and the verdicts in the reports before and after."""
+    before, after = (f"`{change[side]}`" if change[side] else "nothing" for side in ("before", "after"))
+    verdicts = [change[side] for side in ("verdict_before", "verdict_after") if change[side]]
+    shown = f" The verdict was {' before and '.join(verdicts)}{' after' * (len(verdicts) > 1)}." if verdicts else ""
+    return f"{before} became {after}.{shown}"
+
+
+def _text(
+    verdict: Verdict[Claim], effects: dict[str, str], history: str, declared: Declarations, scores: AllScores
+) -> ClaimText:
     claim, kind = verdict.claim, verdict.claim.effect
     comparison = comparison_of(claim, scores[claim.task], declared)
     seeds = [few_seeds_text(verdict) or str(verdict.effect.seeds or ""), _variance(verdict.effect)]
@@ -61,6 +93,7 @@ def _text(verdict: Verdict[Claim], effects: dict[str, str], declared: Declaratio
         "verdict": label(verdict),
         "paper": claim.paper,
         "metric": declared.metric(claim.left.metric).title,
+        "setting": declared.settings[verdict.setting].title if verdict.setting else "",
         "model": " / ".join(dict.fromkeys(map(model_text, lines_of(verdict, scores)))),
         "measured": effect_text(kind, verdict.effect.value),
         "95 % interval": interval_text(kind, verdict.effect.main_interval),
@@ -69,7 +102,7 @@ def _text(verdict: Verdict[Claim], effects: dict[str, str], declared: Declaratio
         "size": size_text(verdict),
         "seeds": " ".join(filter(None, seeds)),
         "place": claim.place,
-        "counted": _counted_text(verdict),
+        "counted": counted_as(verdict),
     }
     return ClaimText(
         name=verdict.name,
@@ -79,6 +112,7 @@ def _text(verdict: Verdict[Claim], effects: dict[str, str], declared: Declaratio
         facts=facts,
         prose=" ".join(_prose(verdict, comparison, effects, declared)),
         sides=table(("number", "metric", "runs and values"), _sides(claim, comparison, declared)),
+        history=history,
     )
 
 
@@ -91,13 +125,6 @@ def lines_of(verdict: Verdict[Claim], scores: AllScores) -> list[SheetLine]:
 def model_text(line: SheetLine) -> str:
     """Return the name of the model config, and whether it translates in the reverse direction."""
     return f"`{line.model}`{' reversed' if line.reverse else ''}"
-
-
-def _counted_text(verdict: Verdict) -> str:
-    """Return whether the counts have a conclusion, which can hardly fail or be counted with another."""
-    if verdict.claim.hardly_fails:
-        return "hardly fails"
-    return "" if not verdict.counted_with else "yes" if verdict.counted_with == verdict.name else "with another"
 
 
 def _variance(effect: Effect) -> str:
@@ -160,8 +187,11 @@ def _sides(claim: Claim, comparison: Comparison, declared: Declarations) -> Iter
     """Yield a row for each compared number: its metric, and the value of each run with a link to the score file."""
     for name, side in comparison.all_sides.items():
         run, value = comparison.runs[name], comparison.values[name]
-        found = dict(zip(value.runs, value.values, strict=True)) if value else {}
-        shown = [f"[{one}]({_score_file(one, comparison)}) {number_text(number, 6)}" for one, number in found.items()]
+        found = dict(zip(value.runs, zip(value.values, value.seeds, strict=True), strict=True)) if value else {}
+        shown = [
+            f"[{one}]({_score_file(one, comparison)}) {number_text(number, 6)}{f' (seed {seed})' * (seed is not None)}"
+            for one, (number, seed) in found.items()
+        ]
         missing = [one for one in comparison.scores.repetitions.get(run or "", []) if one not in found]
         parts = [", ".join(shown), f"no score of {', '.join(missing)}" if shown and missing else ""]
         text = "; ".join(filter(None, parts)) or f"no score of {run or ' or '.join(side.runs)}"

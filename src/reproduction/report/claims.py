@@ -20,10 +20,12 @@ from raretokens.claims.effect_text import (
     lacks_seeds,
     number_text,
 )
+from raretokens.claims.expectation import EffectKind
 from raretokens.claims.verdict import TESTED, Extent, Outcome, Size, Verdict
 from raretokens.files import round_digits
+from reproduction.papers.claim import OWN
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.verdicts import conclusions, counted
+from reproduction.papers.verdicts import AGAIN, HARDLY, LATER, YES, counted_as
 from reproduction.report.markdown import table
 
 ON_ITS_SIDE = "the interval lies on the side of the threshold of the claim, or inside its margin of no change"
@@ -39,9 +41,13 @@ MEANINGS = {  # label of a verdict -> its meaning, in the order of the pages
     Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs, or the effect has its value by construction",
     Outcome.CONTRADICTED: "the interval lies on the other side of the threshold, or outside the margin of no change",
 }
-OURS = {"interpretation": "our interpretations", "control": "our controls", "experiment": "our experiments"}
-LATER, HARDLY = "conclusions of later papers", "conclusions that can hardly fail"
-AGAIN = "conclusions on an effect that is counted already"
+
+OTHERS = {  # value of the column `counted` -> line of other-verdicts.csv
+    AGAIN: "conclusions on an effect that is counted already",
+    HARDLY: "conclusions that can hardly fail",
+    LATER: "conclusions of later papers",
+    **{kind: f"{kind}s" for kind in OWN.values()},
+}
 
 
 def cv_star(values: Sequence[float]) -> float | None:
@@ -81,6 +87,7 @@ OF_PAPERS: dict[str, Callable[[Verdict], str]] = {  # columns that only claims o
     "place": lambda verdict: verdict.claim.place,
     "role": lambda verdict: verdict.claim.kind,
     "family": lambda verdict: verdict.family,
+    "counted": counted_as,
     "counted_with": lambda verdict: verdict.counted_with,
     "hardly_fails": lambda verdict: verdict.claim.hardly_fails or "",
     "setting": lambda verdict: verdict.setting,
@@ -94,7 +101,7 @@ OF_PAPERS: dict[str, Callable[[Verdict], str]] = {  # columns that only claims o
 }
 ORDER = (  # of the columns of claims.csv
     "claim", "paper", "place", "statement", "metric", "role", "verdict", "extent", "size", "fraction", "fraction_low",
-    "fraction_high", "p", "q", "family", "counted_with", "hardly_fails", "setting", "unit_length", "reason", "left",
+    "fraction_high", "p", "q", "family", "counted", "counted_with", "hardly_fails", "setting", "unit_length", "reason", "left",
     "right", *EFFECT_COLUMNS, "reported", "reported_left", "reported_right", "cv_star_left", "cv_star_right", "sign",
     "kind", "seeds", "runs", "note",
 )  # fmt: skip
@@ -108,12 +115,12 @@ def to_csv(verdicts: list[Verdict]) -> str:
 
 def in_words(verdicts: list[Verdict], declared: Declarations) -> str:
     """Return sentences with the counts of the conclusions of the reproduced papers, and of the claims that are excluded."""
-    own, others = _parted(verdicts, declared)
+    own = _counted(verdicts)
     tested = sum(one.outcome in TESTED for one in own)
     of = Counter(one.outcome for one in own)
     count = {outcome: count_text(of[outcome], outcome) for outcome in Outcome}
     few = sum(one.outcome == Outcome.REPRODUCED and one.is_of_few_seeds for one in own)
-    excluded = Counter(_uncounted(one, declared) for one in others)
+    excluded = Counter(map(counted_as, verdicts))
     return (
         f"The {len(declared.counted_papers)} papers draw {len(own)} conclusions that can fail, where "
         f"conclusions on one effect count once, with the weakest verdict. Of these, {tested} could be tested. "
@@ -122,27 +129,14 @@ def in_words(verdicts: list[Verdict], declared: Declarations) -> str:
         f"{sizes_in_words(own)}\n"
         + (f"Reproduced conclusions with fewer than three seeds: {few}. " if few else "")
         + _inconclusive_in_words(own)
-        + f"The counts exclude {excluded[HARDLY]} {HARDLY}, and {excluded[AGAIN]} {AGAIN}. They exclude "
-        f"{sum(excluded[kind] for kind in OURS.values())} of our own interpretations, controls and experiments, and "
-        f"{excluded[LATER]} {LATER}."
+        + f"The counts exclude {excluded[HARDLY]} {OTHERS[HARDLY]}, and {excluded[AGAIN]} {OTHERS[AGAIN]}. They exclude "
+        f"{sum(excluded[kind] for kind in OWN.values())} of our own interpretations, controls and experiments, and "
+        f"{excluded[LATER]} {OTHERS[LATER]}."
     )
 
 
-def _parted(verdicts: list[Verdict], declared: Declarations) -> tuple[list[Verdict], list[Verdict]]:
-    """Return the verdicts that are counted, and all others."""
-    own = counted(conclusions(verdicts, declared))
-    places = {id(one) for one in own}
-    return own, [one for one in verdicts if id(one) not in places]
-
-
-def _uncounted(verdict: Verdict, declared: Declarations) -> str:
-    """Return the kind of a claim that is not counted."""
-    claim = verdict.claim
-    if claim.is_ours:
-        return OURS[claim.kind]
-    if claim.paper not in declared.counted_papers:
-        return LATER
-    return HARDLY if claim.hardly_fails else AGAIN
+def _counted(verdicts: list[Verdict]) -> list[Verdict]:
+    return [one for one in verdicts if counted_as(one) == YES]
 
 
 def _inconclusive_in_words(verdicts: list[Verdict]) -> str:
@@ -178,23 +172,23 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
     opposite = sum(fraction < 0 for _, fraction in sized)
     included = sum(one.size == Size.INCLUDED for one, _ in sized)
     own = [fraction for one, fraction in sized if one.extent]
-    of_own = f" Over the {len(own)} that are reproduced, the median is {median(own):.2g}." if own else ""
     extents = (
         f"Of the {len(reproduced)} reproduced conclusions, {in_size} agree in direction and size, because the measured effect "
         f"is at least half of the reported one. The other {len(reproduced) - in_size} agree in direction only, because the "
         f"effect is smaller or the paper reports none. "
     )
+    of_own = f" Over the {len(own)} that are reproduced, the median is {median(own):.2g}." if own else ""
     return (
-        f"{extents if reproduced else ''}Of the tested conclusions, {len(sized)} have a reported effect to compare "
-        f"with. Over all of these, the median measured effect is {median(fraction for _, fraction in sized):.2g} of the reported "
-        f"one, and {opposite} have the opposite sign.{of_own} The intervals of {included or 'none'} of the {len(sized)} include "
+        f"{extents if reproduced else ''}Of the tested conclusions, {len(sized)} have a reported effect to compare with. "
+        f"Over all of these, the median measured effect is {median(fraction for _, fraction in sized):.2g} of the reported one, "
+        f"and {opposite} have the opposite sign.{of_own} The intervals of {included or 'none'} of the {len(sized)} include "
         f"the reported effect."
     )
 
 
-def medians_in_words(verdicts: list[Verdict], declared: Declarations) -> str:
+def medians_in_words(verdicts: list[Verdict]) -> str:
     """Return a sentence for README with the median measured effect over the tested and over the reproduced conclusions."""
-    tested = [one for one in counted(conclusions(verdicts, declared)) if one.outcome in TESTED]
+    tested = [one for one in _counted(verdicts) if one.outcome in TESTED]
     sized = [(one, fraction) for one in tested if (fraction := one.fraction(one.effect.value)) is not None]
     own = [fraction for one, fraction in sized if one.extent]
     if not own:
@@ -220,25 +214,43 @@ def seeds_in_words(verdicts: list[Verdict]) -> str:
 
 
 def main_claims(verdicts: list[Verdict]) -> str:
-    columns = ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size", "unit_length"]
-    return csv_files.to_csv([_main_cells(verdict) for verdict in verdicts if verdict.claim.main], columns)
+    columns = ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size", "unit_length", "card"]
+    rows = ((*_main_cells(one), f"papers/{card_of(one)}") for one in verdicts if one.claim.main)
+    return csv_files.to_csv(rows, columns)
 
 
-def main_table(verdicts: list[Verdict]) -> str:
-    """Return the main claims as a Markdown table for README, each with a link to its card, which is in the same folder."""
+def main_table(verdicts: list[Verdict], folder: str = "") -> str:
+    """Return the main claims as a Markdown table, each with a link to its card. `folder`: path of the pages of the papers."""
     head = ["conclusion", "reported", "measured", "95 % interval", "verdict"]
     rows = ((one, _main_cells(one)) for one in verdicts if one.claim.main)
-    links = ((f"[{cells[0]}]({one.claim.paper.lower()}.md#claim-{one.name})", *cells[2:5], cells[6]) for one, cells in rows)
-    return table(head, links) + "\n"
+    return table(head, ((f"[{cells[0]}]({folder}{card_of(one)})", *cells[2:5], cells[6]) for one, cells in rows)) + "\n"
+
+
+def card_of(verdict: Verdict) -> str:
+    """Return the address of the card of a claim of a reproduced paper, in the folder of the pages of the papers."""
+    return f"{verdict.claim.paper.lower()}.md#claim-{verdict.name}"
 
 
 def headline(verdicts: list[Verdict]) -> dict[str, float]:
-    """Return short name -> effect of the main claims that were measured, for one line of `dvc exp show`."""
+    """Return the effects of the main claims that were measured, for DVC's metrics. A ratio is a change in percent.
+
+    A name has the unit and the reported effect, such as "AGG: rare-token perplexity [%; paper -83]".
+    """
     return {
-        one.claim.main: round_digits(one.effect.value, 4)
+        f"{one.claim.main} [{_reported_and_unit(one)}]": _change(one.claim.effect, one.effect.value)
         for one in verdicts
         if one.claim.main and one.effect.value is not None
     }
+
+
+def _change(kind: EffectKind, value: float) -> float:
+    return float(f"{100 * (value - 1):.4g}") if kind == "ratio" else round_digits(value, 4)
+
+
+def _reported_and_unit(verdict: Verdict) -> str:
+    kind, reported = verdict.claim.effect, verdict.reported
+    paper = "no number in the paper" if reported is None else f"paper {change_text(kind, reported).removesuffix(' %')}"
+    return f"%; {paper}" if kind == "ratio" else paper
 
 
 def _main_cells(verdict: Verdict) -> tuple[str, ...]:
@@ -258,14 +270,14 @@ def _main_cells(verdict: Verdict) -> tuple[str, ...]:
     return claim.statement, f"{claim.paper} {claim.place}", *numbers, outcome, size_text(verdict), verdict.unit_length or ""
 
 
-def verdict_counts(verdicts: list[Verdict], declared: Declarations) -> str:
+def verdict_counts(verdicts: list[Verdict]) -> str:
     """Return the counts of conclusions as CSV, with a line for each reproduced paper and a line for the total."""
-    return _counts(counted(conclusions(verdicts, declared)), lambda one: one.claim.paper)
+    return _counts(_counted(verdicts), lambda one: one.claim.paper)
 
 
-def other_counts(verdicts: list[Verdict], declared: Declarations) -> str:
-    """Return the counts of all other claims as CSV: our own, and the conclusions that no count has."""
-    return _counts(_parted(verdicts, declared)[1], lambda one: _uncounted(one, declared))
+def other_counts(verdicts: list[Verdict]) -> str:
+    """Return the counts of all other claims as CSV, by the column `counted`: our own, and the conclusions that no count has."""
+    return _counts([one for one in verdicts if counted_as(one) != YES], lambda one: OTHERS[counted_as(one)])
 
 
 def _counts(verdicts: list[Verdict], row_of: Callable[[Verdict], str]) -> str:

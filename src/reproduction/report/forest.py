@@ -1,7 +1,7 @@
 """Forest plots: effects with their intervals on one axis, as fractions of the reported effects or as measured."""
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,12 +36,12 @@ QUESTIONS: dict[str, tuple[str, ...]] = {  # heading -> prefixes of metrics; the
     "Neighbours and frequency": ("neighbours", "named_ranks", "frequency", "similarity"),
 }
 GREEN = "#009E73"
-BIAS = "logit-bias baseline"
-LABEL = 58  # characters per line of a label
-ROW, HEADING = 0.235, 0.34  # inches
+# Inches: narrow enough for a phone, with the label of a row above its marker.
+WIDTH, MARGIN, LINE, MARKER, HEADING = 4.8, 0.12, 0.15, 0.2, 0.36
+LABEL = 72  # characters per line of a label
 LIMITS = (-1.5, 2.5)  # limits of fractions; an arrow marks an interval that continues beyond
 FRACTIONS = (
-    "measured effect divided by the reported effect; of ratios, their logarithms\n(0: no effect, 1: the paper)"
+    "measured effect divided by the reported effect\n(of ratios: of their logarithms; 0: no effect, 1: the paper)"
 )
 
 
@@ -79,30 +79,35 @@ def left_out(verdicts: Sequence[Verdict], groups: dict[str, list[Row]]) -> str:
 
 
 def write_forest(groups: dict[str, list[Row]], path: Path, title: str, note: str = "") -> None:
-    """Write the forest plot of claims as a deterministic SVG. `note`: a line at the bottom."""
+    """Write the forest plot of claims as a deterministic SVG. `note`: a sentence at the bottom."""
     groups = groups or {"No claim with a reported effect was measured": []}
     labels = {row: textwrap.wrap(row.label, LABEL) for rows in groups.values() for row in rows}
-    lines = sum(max(1, 0.62 * len(label)) for label in labels.values())
-    bottom = 0.8 + (0.17 if note else 0)
-    height = ROW * lines + HEADING * len(groups) + bottom + 0.53
+    inside = HEADING * len(groups) + sum(LINE * len(label) + MARKER for label in labels.values()) + 0.1
+    bottom, top = 1.2 + (0.3 if note else 0), 0.35
     with rc_context(PLOT_STYLE):
-        canvas = Canvas(figsize=(8.6, height), dpi=110)
-        axis = canvas.add_axes((0.49, bottom / height, 0.49, 1 - (bottom + 0.48) / height))
+        canvas = Canvas(figsize=(WIDTH, inside + bottom + top), dpi=110)
+        height = canvas.get_figheight()
+        axis = canvas.add_axes((MARGIN / WIDTH, bottom / height, 1 - 2 * MARGIN / WIDTH, inside / height))
         y = 0.0
         for heading, rows in groups.items():
-            y += HEADING / ROW
-            axis.text(-0.985, y - 0.35, heading, transform=axis.get_yaxis_transform(), fontweight="bold", va="center")
+            y += HEADING
+            _write(axis, y - 0.12, heading, fontweight="bold")
             for row in rows:
-                step = max(1, 0.62 * len(labels[row]))
-                y += step / 2
-                axis.text(-0.985, y, "\n".join(labels[row]), transform=axis.get_yaxis_transform(), va="center", fontsize=7.6,
-                          linespacing=1.05)  # fmt: skip
-                draw_row(axis, row, y, LIMITS)
-                y += step / 2
-        finish(axis, y + 0.4, LIMITS, (0, 1), f"{FRACTIONS}\n{note}" if note else FRACTIONS)
-        canvas.suptitle(title, x=0.01, y=1 - 0.12 / height, ha="left", va="top", fontsize=10)
-        legend(canvas, {row.style for rows in groups.values() for row in rows}, {}, "the paper")
+                y += LINE * len(labels[row])
+                _write(axis, y, "\n".join(labels[row]))
+                draw_row(axis, row, y + MARKER / 2, LIMITS)
+                y += MARKER
+        finish(axis, inside, LIMITS, (0, 1), FRACTIONS + "".join(f"\n{line}" for line in textwrap.wrap(note, LABEL)))
+        canvas.suptitle(title, x=MARGIN / WIDTH, y=1 - 0.1 / height, ha="left", va="top", fontsize=10)
+        legend(canvas, {row.style for rows in groups.values() for row in rows})
         save(canvas, path)
+
+
+def _write(axis: Axes, y: float, text: str, **style: str) -> None:
+    """Write text that ends at y, over the vertical lines."""
+    white = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+    place = axis.get_yaxis_transform()
+    axis.text(0, y, text, transform=place, va="bottom", fontsize=8, linespacing=1.1, bbox=white, **style)
 
 
 def draw_row(axis: Axes, row: Row, y: float, limits: tuple[float, float]) -> None:
@@ -127,13 +132,12 @@ def finish(axis: Axes, bottom: float, limits: tuple[float, float], lines: Sequen
     axis.spines["left"].set_visible(False)
 
 
-def legend(canvas: Canvas, used: set[Outcome], names: Mapping[Outcome, str], line: str) -> None:
-    """Draw the legend of the verdicts that occur, with their labels if these are not the verdicts, and of the green line."""
+def legend(canvas: Canvas, used: set[Outcome]) -> None:
+    """Draw the legend of the verdicts that occur, and of the line at the reported effect."""
     entries = {
-        names.get(name, name): Line2D([], [], color=colour, marker=marker, linestyle="-", linewidth=1.2, markersize=5)
+        str(name): Line2D([], [], color=colour, marker=marker, linestyle="-", linewidth=1.2, markersize=5)
         for name, (colour, marker) in STYLES.items()
         if name in used
     }
-    if line:
-        entries[line] = Line2D([], [], color=GREEN, linestyle="-" if line == BIAS else (0, (4, 2)), linewidth=1.2)
-    canvas.legend(list(entries.values()), list(entries), loc="lower left", ncols=len(entries), fontsize=7.6)
+    entries["the paper"] = Line2D([], [], color=GREEN, linestyle=(0, (4, 2)), linewidth=1.2)
+    canvas.legend(list(entries.values()), list(entries), loc="lower left", ncols=3, fontsize=8)

@@ -9,7 +9,7 @@ from raretokens.claims.verdict import DECIDED, TESTED, Outcome, Verdict
 from reproduction.papers.declarations import Declarations, Paper
 from reproduction.papers.scores import MLE, AllScores, TaskScores
 from reproduction.papers.task_names import TASKS
-from reproduction.papers.verdicts import conclusions_of, counted
+from reproduction.papers.verdicts import AGAIN, HARDLY, YES, counted_as, shown_of
 from reproduction.report.claim_text import ClaimText, claim_table, claim_texts, lines_of, model_text
 from reproduction.report.claims import MEANINGS, count_text, label, main_table, medians_in_words, sizes_in_words
 from reproduction.report.figures import picture_kind
@@ -17,7 +17,7 @@ from reproduction.report.markdown import render
 
 # Columns of the claims of a paper below the heading of their verdict, and of the list of all claims.
 OF_PAPER = ("model", "measured", "95 % interval", "q", "reported", "size", "seeds", "place", "counted")
-OF_ALL = ("verdict", "paper", "metric", "place", "measured", "95 % interval", "reported", "seeds")
+OF_ALL = ("verdict", "counted", "paper", "metric", "place", "measured", "95 % interval", "reported", "seeds")
 
 
 def pages(
@@ -34,14 +34,17 @@ def pages(
         "number_of": _number_text,
         "claim_table": lambda own: claim_table(own, OF_PAPER),
     }
+    kinds = Counter(map(counted_as, verdicts))
     found = {
         "main.md": main_table(verdicts),
-        "medians.md": medians_in_words(verdicts, declared),
-        "claims.md": render("claims.md", scale=scale, claims=claim_table(texts.values(), OF_ALL)),
+        "medians.md": medians_in_words(verdicts),
+        "claims.md": render(
+            "claims.md", scale=scale, claims=claim_table(texts.values(), OF_ALL), yes=kinds.pop(YES, 0), others=kinds
+        ),
     }
     for name, about in declared.papers.items():
         own = [one for one in verdicts if one.claim.paper == name]
-        once = counted(conclusions_of(name, verdicts, declared))
+        once = shown_of(name, verdicts)
         found[f"{name.lower()}.md"] = render(
             "paper.md",
             name=name,
@@ -85,9 +88,9 @@ def _by_label(texts: Iterable[ClaimText]) -> dict[str, list[ClaimText]]:
 
 
 def _number_text(texts: list[ClaimText]) -> str:
-    """Return the number of listed claims, and for conclusions how many of them are counted."""
-    times = sum(one.verdict.counted_with == one.name for one in texts)
-    return f"{len(texts)}" + ("" if all(one.verdict.claim.is_ours for one in texts) else f" listed, {times} counted")
+    """Return the number of listed claims, and for conclusions of counted papers how many of them are counted."""
+    kinds = [counted_as(one.verdict) for one in texts]
+    return f"{len(texts)} listed, {kinds.count(YES)} counted" if {YES, AGAIN, HARDLY} & set(kinds) else f"{len(texts)}"
 
 
 def _by_model(verdicts: Iterable[Verdict], scores: AllScores) -> list[list[str]]:
@@ -142,4 +145,5 @@ def _why(verdicts: list[Verdict]) -> str:
         return "Every conclusion could be decided."
     reasons = Counter(one.reason.split(";")[0] or MEANINGS[one.outcome] for one in undecided).most_common(2)
     shown = "; ".join(f"{reason} ({count})" for reason, count in reasons)
-    return f"The most frequent reasons why {len(undecided)} conclusions are neither reproduced nor contradicted: {shown}."
+    which = f"{len(undecided)} conclusions are" if undecided[1:] else "one conclusion is"
+    return f"The most frequent reasons why {which} neither reproduced nor contradicted: {shown}."
