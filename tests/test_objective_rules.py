@@ -7,6 +7,7 @@ import pytest
 import torch
 from tiny.update import PAD, D, N, build, facts, gradients, update
 
+from raretokens import Loop
 from raretokens.errors import UserError
 from raretokens.loss.objective import Objective
 from raretokens.loss.terms import Head
@@ -278,6 +279,46 @@ def test_the_head_of_a_model_reaches_every_loss(name):
     torch.testing.assert_close(own_bias, expected_bias, atol=1e-12, rtol=0)
     expected = gradients(nll if name == "mle" else states, hidden)[0]
     torch.testing.assert_close(own_states, expected, atol=1e-12, rtol=0)
+
+
+def test_dispersion_opens_a_cone_and_ignores_sequences_without_pairs():
+    """States that are nearly one direction, a sequence of one target, and one without targets."""
+    objective, targets = build("dispersion", {}), torch.full((3, 8), PAD)
+    targets[0], targets[1, 0] = 5, 5
+    states = torch.ones(3, 8, D) + 1e-4 * torch.randn(3, 8, D, generator=torch.Generator().manual_seed(0))
+
+    def cosine() -> float:
+        unit = torch.nn.functional.normalize(states[0], dim=1)
+        return float((unit @ unit.T).fill_diagonal_(0).sum() / 56)
+
+    assert cosine() > 0.9999
+    for _ in range(100):
+        given = states.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(objective.hidden_term(given, targets), given)
+        assert gradient.isfinite().all() and not gradient[1:].any()
+        states = states - gradient / gradient.norm()
+    assert cosine() < 0.1
+
+
+@pytest.mark.parametrize("scale", [5.0, 0.5])
+def test_a_tied_gradient_makes_the_steps_of_adam_with_scaled_look_ups(scale):
+    """Weights equal those of maximum likelihood whose looked-up rows get their gradient times the factor."""
+    ended = []
+    for name, options, factor in [("tied_gradient", {"input_scale": scale}, 1.0), ("mle", {}, scale), ("mle", {}, 1.0)]:
+        table = update(0)[1].detach().clone().requires_grad_()
+        loop = Loop(build(name, options), table)
+        optimizer = loop.optimizer([table], lr=0.01, eps=1e-20)
+        for seed in range(6):
+            targets = update(seed)[2]
+            rows = table[targets.roll(1)]
+            rows.register_hook(lambda gradient, factor=factor: gradient * factor)
+            loop.begin([targets])
+            loop.loss(rows.tanh(), targets).backward()
+            loop.step(optimizer)
+            optimizer.zero_grad()
+        ended.append(table.detach())
+    torch.testing.assert_close(ended[0], ended[1], atol=1e-9, rtol=0)
+    assert (ended[0] - ended[2]).abs().max() > 1e-3
 
 
 def test_weight_decay_acts_on_the_table_alone():

@@ -16,7 +16,7 @@ from raretokens.objectives.registry import declared, known
 
 ALL = list(known())
 # Options that switch an objective off; then it must be maximum likelihood to the last bit.
-NEUTRAL = {"alpha": 0.0, "gamma": 0.0, "strength": 0.0, "alpha_ul": 0.0, "a": 0.0}
+NEUTRAL = {"alpha": 0.0, "gamma": 0.0, "strength": 0.0, "alpha_ul": 0.0, "a": 0.0, "input_scale": 1.0}
 VARIANTS = [
     *((name, {}) for name in ALL),
     ("agg", {"g1": False}), ("agg", {"g2": False}), ("agg", {"static": True}), ("agg", {"include_current": False}),
@@ -31,12 +31,14 @@ VARIANTS = [
     ("agps", {"variant": "alg1"}), ("agps", {"first_rare": 18, "mu1": 40.0, "mu2": 15.0}),
     ("ul", {"flatten_batch": True}), ("weight_decay", {"form": "l2"}), ("frage", {"hidden": True}),
     ("cosreg", {"gamma": 2.5}), ("frage", {"strength": 0.4}), ("frage", {"popular": 0.5}), ("ul", {"alpha_ul": 0.3}),
-    ("mu_loss", {"strength": 2.0}), ("z_loss", {"strength": 0.3}),
+    ("mu_loss", {"strength": 2.0}), ("z_loss", {"strength": 0.3}), ("tied_gradient", {"input_scale": 0.5}),
+    ("dispersion", {"strength": 2.0}), ("dispersion", {"temperature": 0.2}), ("dispersion", {"margin": 0.5}),
+    ("dispersion", {"positions": 5}),
     ("spectrum_control", {"strength": 0.3}), ("spectrum_control", {"decay": 0.5}), ("weight_decay", {"form": "l2", "rate": 0.5}),
 ]  # fmt: skip
 SHIPPED = {"mle", "freeze", "freeze_b", "freeze_c", "freeze_bc", "agg", "agps", "cosreg", "frage", "ul", "ul_agg",
            "adversarial", "spectrum_control", "reweight", "weight_decay", "coupled_adam", "ember", "mu_loss", "mu_centering",
-           "z_loss"}  # fmt: skip
+           "z_loss", "dispersion", "tied_gradient"}  # fmt: skip
 # What acts beside the loss: on rows that are frozen, steps of a discriminator, the optimizer. Tests of their own.
 BESIDE = {"freeze": {"until", "rows"}, "frage": {"lr", "steps", "moves_table", "minibatch"}, "coupled_adam": {"average_scale"},
           "ember": {"beta2"}}  # fmt: skip
@@ -131,7 +133,8 @@ def test_what_is_not_there_is_named_with_the_nearest():
        ("weight_decay", {"rate": -5.0}), ("weight_decay", {"form": "l1"}), ("spectrum_control", {"decay": -1.0}),
        ("freeze", {"until": -1}), ("freeze", {"until": 9.0}), ("freeze_b", {"b": -0.1}), ("cosreg", {"gamma": -1.0}),
        ("adversarial", {"a": -1.0}), ("ember", {"beta2": 1.0}), ("coupled_adam", {"average_scale": 0.0}),
-       ("mu_loss", {"strength": -1.0}), ("z_loss", {"strength": float("inf")})],
+       ("mu_loss", {"strength": -1.0}), ("z_loss", {"strength": float("inf")}), ("dispersion", {"margin": 0.0}),
+       ("dispersion", {"positions": 1}), ("tied_gradient", {"input_scale": 0.0})],
 )  # fmt: skip
 def test_a_value_out_of_range_is_refused_with_what_is_allowed(name, options):
     ((option, value),) = options.items()
@@ -294,6 +297,8 @@ PRINTED = {
     "ember": {"beta2": 0.999},
     "mu_loss": {"strength": 1e-4},
     "z_loss": {"strength": 1e-4},
+    "dispersion": {"strength": 0.1, "temperature": 1.0, "margin": 0.1, "positions": 256},
+    "tied_gradient": {"input_scale": 5.0},
     "weight_decay": {"rate": 0.2, "form": "decoupled"},
 }
 

@@ -14,7 +14,7 @@ from raretokens.objectives.ember import Ember
 from raretokens.objectives.registry import known
 
 ALL = [*known(), "only_rows", "custom"]
-WHOLE = {"adversarial"}  # its loss needs the whole matrix
+WHOLE = {"adversarial", "tied_gradient"}  # their loss needs the whole matrix
 OPTIONS = [
     ("agg", {"unmasked_pad": True}), ("freeze", {"until": 2}), ("weight_decay", {"form": "l2"}),
     ("frage", {"minibatch": 9}), ("frage", {"moves_table": True, "hidden": True}),
