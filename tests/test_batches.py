@@ -72,6 +72,10 @@ def test_validation_can_be_cut_short(pairs):
     part = Pairs(pairs, longest=31, first=100)
     lengths = pairs.lengths[part.kept, 1]
     assert lengths.sum() <= 100 < pairs.lengths[: len(lengths) + 1, 1].sum()
+    text, labels = np.array([5, 6, EOS, 7, EOS, 8, 9, EOS]), np.arange(3)
+    for first, kept in ((1, 1), (4, 1), (5, 2), (7, 2), (8, 3)):  # the documents that end there or before, at least one
+        batches = Documents(text, labels, 10, first=first).everything(64)
+        assert sorted(label for batch in batches for label in batch.targets.flatten().tolist()) == [*range(kept)]
 
 
 def test_reversed_pairs_swap_their_sides(pairs, tmp_path):

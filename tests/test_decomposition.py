@@ -1,5 +1,6 @@
 """Perplexity split by frequency group, and the logit-bias baseline, against float64 softmaxes over the whole vocabulary."""
 
+import csv
 import json
 import math
 from pathlib import Path
@@ -291,6 +292,8 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
     page, rows = to_markdown([one], [], "tiny"), to_csv([one]).splitlines()
     assert page.count("| `method` | 27.5 % | ") == 2, "matched on P(rare) and on total perplexity"
     assert sum("logit bias on the own group, 1 parameter" in row for row in rows) == 4 and len(rows) == 1 + 5 + 2 * (4 + 2)
+    biases = [row for row in csv.DictReader(rows) if row["constant"]]
+    assert {("2 parameters" in row["number"], bool(row["slope"])) for row in biases} == {(False, False), (True, True)}
 
 
 def test_a_run_whose_interval_covers_no_seeds_is_neither_higher_nor_lower():

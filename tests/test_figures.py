@@ -186,6 +186,16 @@ def test_panels_to_be_compared_have_the_same_limits(full):
     assert mle.get_xlim() != values.get_xlim()
 
 
+@pytest.mark.parametrize(("name", "entries"), [
+    ("agg-figure-3", ["frequent", "medium", "rare", "MLE", "AGG"]),
+    ("agps-figure-2", ["frequent", "medium", "rare"]),
+])  # fmt: skip
+def test_the_legend_names_the_runs_of_curves_or_the_groups_of_a_single_run(full, name, entries):
+    canvas, panels = Canvas(), figure_points(DECLARED.figures[name], full, DECLARED)
+    draw(panels, canvas, 1, len(panels))
+    assert [text.get_text() for legend in canvas.legends for text in legend.get_texts()] == entries
+
+
 def test_a_sweep_takes_x_from_the_options_and_names_what_is_missing(full):
     figure = DECLARED.figures["agg-figure-5"]
     without = {**full["lm"].lines}

@@ -155,11 +155,13 @@ def train_sentencepiece(tmp_path: Path) -> None:
     (tmp_path / "vocab.model").rename(tmp_path / "vocab.spm")
 
 
-def test_the_tokens_of_marian_are_those_of_its_sentencepiece_model(tmp_path):
+def test_the_tokens_of_marian_are_those_of_its_sentencepiece_model(tmp_path, monkeypatch):
     train_sentencepiece(tmp_path)
     marian(tmp_path / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
     model = load_model(str(tmp_path))
     assert model.special_ids == [None, None, 0, 1] and model.tokens[0] == "</s>" and model.tokenizer.encode(["words"])
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    assert "tokenizer left out: the tokenizer needs sentencepiece: pip install sentencepiece" in load_model(str(tmp_path)).notes
 
 
 @pytest.mark.parametrize("kind", ["word-piece", "sentencepiece"])

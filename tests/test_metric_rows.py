@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from raretokens.metrics.frequency import norm_by_frequency, whitened
+from raretokens.metrics.frequency import norm_by_frequency, whitened, zipfian_whitening
 from raretokens.vocabulary import FILLER
 
 RNG = np.random.default_rng(0)
@@ -43,6 +43,18 @@ def test_directions_in_which_types_do_not_differ_are_left_out_at_any_scale(scale
     table[:, 4] = table[:, 3]
     assert (
         whitened(scale * table, counts, groups, np.arange(2, 58))[1] == "zipfian-whitening|directions:4|scale:as-before"
+    )
+
+
+@pytest.mark.parametrize("kind", ["zeros", "one type occurs", "different"])
+def test_whitening_has_no_metrics_where_no_two_types_differ(kind):
+    table, counts, groups = example()
+    if kind == "zeros":
+        table[:] = 0
+    elif kind == "one type occurs":
+        counts[6:] = counts[2:5] = 0
+    assert set(zipfian_whitening(table, counts, groups)) == (
+        {"zipfian.isotropy", "zipfian.mean_cosine"} if kind == "different" else set()
     )
 
 

@@ -296,6 +296,19 @@ def test_a_file_that_has_no_scores_says_so(tmp_path, name, text, message):
         read(str(tmp_path / name))
 
 
+@pytest.mark.parametrize("name", ["s.json", "s.jsonl", "s.csv"])
+def test_a_file_that_is_missing_is_not_called_malformed(tmp_path, name):
+    with pytest.raises(FileNotFoundError):
+        read(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "# later"])
+def test_a_file_without_claims_says_so(tmp_path, text):
+    (tmp_path / "claims.yaml").write_text(text)
+    with pytest.raises(UserError, match="claims.yaml: no claims$"):
+        judge(tmp_path / "claims.yaml", gather([("scores.json", RunScores(**run("a", [1, 0])))]))
+
+
 def test_many_wrong_scores_are_few_lines(tmp_path):
     (tmp_path / "s.json").write_text(json.dumps({"system": "a", "metrics": {"m": ["0.25"] * 500}}))
     with pytest.raises(UserError) as error:

@@ -37,6 +37,8 @@ def test_every_command_explains_itself(program, capsys):
         with pytest.raises(SystemExit) as left:
             made.parse_args([name, "--help"])
         assert left.value.code == 0 and f"{program.name} {name}" in capsys.readouterr().out
+    parsers = made._subparsers._group_actions[0].choices
+    assert not [f"{name} {given.dest}" for name, one in parsers.items() for given in one._actions if not given.help]
 
 
 def run(*words: str, refused: tuple[str, ...] = (), package: str = "raretokens") -> subprocess.CompletedProcess[str]:

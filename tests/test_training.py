@@ -12,7 +12,8 @@ from tiny.trainer import N, trainer, weights, write_tokens
 
 from raretokens.objectives.registry import known
 from reproduction.training import batches, example_batches, run
-from reproduction.training.models.registry import stored
+from reproduction.training.models.registry import build, stored
+from tests.tiny import architectures
 
 ALL = list(known())
 
@@ -31,6 +32,16 @@ def finished(folder, task, name, **settings):
     trained.tables = trained.state.snapshots()
     trained.state.remove()
     return weights(trained), trained
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
+def test_a_transformer_starts_with_xavier_s_bounds_zero_biases_and_rows_of_length_one(architecture):
+    model = build(architecture, architectures.shape(architecture, width=64, heads=2, feedforward=96), 500, 16)
+    assert float(model.embedding.norm(dim=1).mean()) == pytest.approx(1, abs=0.05)
+    for name, weight in model.named_parameters():
+        if weight.dim() > 1 and weight is not model.embedding:
+            assert float(weight.abs().max()) == pytest.approx((6 / sum(weight.shape)) ** 0.5, rel=0.02), name
+        assert not name.endswith("bias") or not weight.any(), name
 
 
 @pytest.mark.parametrize("name", ALL)

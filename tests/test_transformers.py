@@ -107,6 +107,8 @@ def test_a_label_is_a_target_whichever_id_pads(tmp_path, kind, name):
 def test_evaluation_gives_the_mean_of_all_targets_and_perplexity_by_group(tmp_path, kind, pad):
     """Of batches that differ in length, the last one smaller; whichever id marks padding in the facts."""
     ours = tiny.trainer(tmp_path, kind, "agg", facts={"pad": pad})
+    ours.evaluate()
+    ours.output.weight.data.mul_(1.5)  # no later evaluation has anything of the one before
     found, rows = ours.evaluate(), [tiny.Sentences()[number] for number in range(15)]
     nll, targets, model = [], [], ours.model.eval()
     for row in rows:
@@ -290,6 +292,12 @@ def test_models_that_do_something_else_are_refused(tmp_path):
         model.forward = lambda more=more, **given: (lambda outputs: outputs | {"loss": outputs.loss + more})(forward(**given))
         with pytest.raises(UserError, match="where the likelihood of the labels is .* it has terms that an objective would drop"):
             try_model(table, row, labels)
+    model.forward = lambda **given: {"loss": forward(**given).loss}
+    with pytest.raises(UserError, match="should give logits of all positions and a loss of the labels"):
+        try_model(table, row, labels)
+    model.forward = forward
+    table.weight.requires_grad_(False)
+    assert try_model(table, row, labels).shifts_labels  # a frozen embedding matrix is allowed
     with pytest.raises(UserError, match="GPT2Model: has no output embedding"):
         OutputEmbedding(tiny.model("gpt2").transformer)
     with pytest.raises(ValueError, match="the embedding matrix is 40 x 16, its facts are of 40 x 8"):

@@ -97,6 +97,11 @@ def test_progress_is_a_line_every_few_seconds_and_one_for_each_validation(folder
     assert printed[4][4:] == ["384 tokens/s", "3.0 GB", "0:00 left"]
 
 
+def test_the_first_line_of_progress_says_what_one_step_lets_expect(folder, capsys, monkeypatch):
+    first, *_ = lines(folder, capsys, monkeypatch, seconds=2.0)
+    assert first[1] == "step 1/6" and first[-1] == "0:10 left"
+
+
 class Stub:
     """A tracker of accelerate, as it is called: made, started, told, finished."""
 
