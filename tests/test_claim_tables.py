@@ -16,7 +16,14 @@ from reproduction.papers.scores import AllScores, TaskScores
 from reproduction.papers.verdicts import counted, judge, judge_all, with_counts
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
-from reproduction.report.claims import in_words, main_claims, medians_in_words, other_counts, seeds_in_words, verdict_counts
+from reproduction.report.claims import (
+    in_words,
+    main_claims,
+    medians_in_words,
+    other_counts,
+    seeds_in_words,
+    verdict_counts,
+)
 from reproduction.report.forest import fraction_rows, left_out
 from reproduction.report.paper_pages import pages
 from reproduction.run_sheet import Sheet
@@ -227,7 +234,7 @@ def test_the_counts_say_what_is_reproduced_in_size_and_what_all_tested_effects_a
         "the reported one, and 2 have the opposite sign. Over the 3 that are reproduced, the median is 0.5. The intervals of 2 "
         "of the 5 include the reported effect."
     ) in in_words(many, DECLARED)
-    assert medians_in_words(many, DECLARED) == (
+    assert medians_in_words(many) == (
         "Over the 5 tested conclusions with a reported effect, the median measured effect is 0.2 of it, and 2 have the opposite "
         "sign. Over the 3 reproduced ones, the median is 0.5.\n"
     )
