@@ -42,10 +42,10 @@ def rename(old: str, new: str):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (rename("tables/OEC.yaml", "tables/oec.yaml"), "tables/oec.yaml: 'oec' is no paper of papers.yaml; the nearest is OEC"),
+        (rename("tables/OEC.yaml", "tables/oec.yaml"), "tables/oec.yaml: the paper is 'OEC' in papers.yaml; should be the name"),
         (rename("tables/OEC.yaml", "tables/Tying.yaml"), "tables/Tying.yaml: 'Tying' is no paper of papers.yaml; "),
         (rename("tables/OEC.yaml", "tables/OEC.yml"), "tables/OEC.yml: is not read; the name must end in .yaml"),
-        (rename("claims/OEC.yaml", "claims/oec.yaml"), "missing; 'oec' is no paper of papers.yaml; the nearest is OEC"),
+        (rename("claims/OEC.yaml", "claims/oec.yaml"), "claims/oec.yaml: the paper is 'OEC' in papers.yaml; should be the name"),
         (replace("claims/Coupled-Adam.yaml", "paper: Coupled Adam", "paper: oec"), ".paper: 'oec' is no paper of papers.yaml; "),
         (replace("oec_table1.csv", "value,unit", "wert,unit"), "oec_table1.csv: no column value; needed are row, column, group"),
         (replace("agg_table3.csv", "MLE,PPL,Freq", "MLE,PPL,Frequent"), "agg_table3.csv: no row 'MLE'; it has"),
