@@ -101,8 +101,8 @@ def test_a_new_machine_of_skypilot_has_the_states_that_the_last_one_left(tmp_pat
     assert codes == [137, 0] and (bucket / "reports/index.md").exists() and (bucket / "dvc.lock").exists()
     call = (clone / "call").read_text().split()
     cache = Path(Repo(ROOT / "scales/paper").cache.legacy.path).relative_to(ROOT)
-    assert {f"{clone}:/work", f"{bucket}/cache:/work/{cache}"} <= {*call} and call[-1] == SKYPILOT["envs"]["COMMAND"]
-    assert "ghcr.io/us/raretokens:" in call[-2] and call[call.index("--workdir") + 1] == "/work/scales/paper"
+    assert {f"{clone}:/clone", f"{bucket}/cache:/clone/{cache}"} <= {*call} and call[-1] == SKYPILOT["envs"]["COMMAND"]
+    assert "ghcr.io/us/raretokens:" in call[-2] and call[call.index("--workdir") + 1] == "/clone/scales/paper"
 
 
 def test_the_next_pod_finds_the_clone_of_the_last_one(tmp_path):

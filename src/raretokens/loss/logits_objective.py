@@ -1,5 +1,6 @@
 """Base class of objectives whose loss of a position is a function of all its logits, such as focal loss."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -13,13 +14,14 @@ from raretokens.loss.terms import PLAIN, Head, SummedLoss
 CHUNK = 1024  # positions whose logits are in memory together
 
 
-class LogitsObjective(Objective):
+class LogitsObjective(Objective, ABC):
     """Objective with a loss of its own. Subclasses override `position_losses`.
 
     The hooks gate, target_offset, token_weight, unlikelihood and z_loss are of the base class' loss and have no effect here.
     Without gradients (validation), the loss is the plain likelihood.
     """
 
+    @abstractmethod
     def position_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the loss of each position.
 
@@ -27,7 +29,6 @@ class LogitsObjective(Objective):
             logits: M x N, at least float32, with bias, scale and soft-cap of the model.
             targets: M, without padding.
         """
-        raise NotImplementedError
 
     def loss(
         self, hidden: Tensor, weight: Tensor, targets: Tensor, *, head: Head = PLAIN, rows: Tensor | None = None, **looked_up: Any
