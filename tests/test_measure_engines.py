@@ -77,9 +77,24 @@ def test_tables_of_ctranslate2_are_those_that_its_library_wrote(tmp_path, quanti
     assert one.metrics["mean_cosine"][0] == pytest.approx(mean_cosine(rows), rel=1e-5)
 
 
-def test_integers_of_ctranslate2_are_refused(tmp_path):
-    with pytest.raises(UserError, match="stored as I8; .* measure the model before it was quantised"):
-        load_model(str(ctranslate2_folder(tmp_path / "model", "int8")))
+def test_int8_of_ctranslate2_is_divided_by_the_scales_of_its_rows(tmp_path):
+    folder = ctranslate2_folder(tmp_path / "model", "int8")
+    model = load_model(str(folder))
+    (found,) = model.embeddings.values()
+    error = np.abs(found.read(np.arange(ROWS)) - TABLE)
+    assert (error <= np.abs(TABLE).max(axis=1, keepdims=True) / 127 * 0.501).all() and error.max() > 0
+    assert found.form == "int8 with one scale per row"
+    data = bytearray((folder / "model.bin").read_bytes())
+    start = data.index(b"weight_scale\0") + len(b"weight_scale\0") + 1 + 4 + 1 + 4  # after rank, shape, type and length
+    data[start : start + 4] = bytes(4)
+    (folder / "model.bin").write_bytes(data)
+    with pytest.raises(UserError, match="weight_scale: scales should be positive"):
+        load_model(str(folder))
+
+
+def test_int16_of_ctranslate2_is_refused(tmp_path):
+    with pytest.raises(UserError, match="stored as I16; .* measure the model before it was quantised"):
+        load_model(str(ctranslate2_folder(tmp_path / "model", "int16")))
 
 
 def mean_cosine(rows: np.ndarray) -> float:

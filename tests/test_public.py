@@ -262,6 +262,21 @@ def test_facts_of_a_text_and_a_tokenizer(library, tmp_path):
         raretokens.facts_of_text(tokenizer, [], width=4, tokens_per_step=10, rows=32)
 
 
+def test_special_tokens_that_never_occur_are_no_part_of_the_rare_share():
+    """Models reserve hundreds of special tokens; a share of all ids would be spent on them."""
+    counts, settings = torch.tensor([0] * 30 + [*range(70, 0, -1)]), {"width": 4, "steps_per_epoch": 10}
+    for special in ({"specials": 30}, {"markers": range(30)}):
+        known = raretokens.facts(counts, **settings, **special)
+        assert known.rare.nonzero().flatten().tolist() == [*range(86, 100)]  # 14 of 70
+        about = raretokens.build("agg", known, alpha=raretokens.alpha_for(known)).about()
+        assert about["rare_types"] == known.rare.sum() / 70
+    assert raretokens.facts(counts, **settings, specials=30, rare_share=0.5).rare.sum() == 35
+    assert not raretokens.facts(counts, **settings, rare=torch.zeros(100, dtype=torch.bool)).rare.any()
+    tokenizer = tokenizers()["transformers"]  # 26 ids, of which the last is special
+    known = raretokens.facts_of_text(tokenizer, ["abc" * 4], width=4, tokens_per_step=4, rare_share=0.2)
+    assert known.rare.nonzero().flatten().tolist() == [*range(20, 25)]
+
+
 def test_gpt2_trains_with_agg_in_the_trainer_of_transformers(tmp_path):
     pytest.importorskip("transformers", reason="optional: pip install transformers")
     from tiny.world import lines

@@ -7,10 +7,11 @@ if TYPE_CHECKING:
     from raretokens.errors import UserError
     from raretokens.loop.loop import Loop, target_counts
     from raretokens.loop.only_rows import train_only_rows
-    from raretokens.loss.facts import Facts, facts, facts_of_text
+    from raretokens.loss.facts import Facts
     from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
     from raretokens.loss.logits_objective import LogitsObjective
     from raretokens.loss.objective import Objective, keep_frozen_rows
+    from raretokens.loss.rare_share import facts, facts_of_text
     from raretokens.loss.terms import Gate, Head, SummedLoss, Unlikelihood
     from raretokens.objectives.rarity import alpha_for
     from raretokens.objectives.registry import build, objectives
@@ -19,10 +20,11 @@ _MODULES = {
     "errors": ("UserError",),
     "loop.loop": ("Loop", "target_counts"),
     "loop.only_rows": ("train_only_rows",),
-    "loss.facts": ("Facts", "facts", "facts_of_text"),
+    "loss.facts": ("Facts",),
     "loss.gated_cross_entropy": ("gated_linear_cross_entropy",),
     "loss.logits_objective": ("LogitsObjective",),
     "loss.objective": ("Objective", "keep_frozen_rows"),
+    "loss.rare_share": ("facts", "facts_of_text"),
     "loss.terms": ("Gate", "Head", "SummedLoss", "Unlikelihood"),
     "objectives.rarity": ("alpha_for",),
     "objectives.registry": ("build", "objectives"),

@@ -106,9 +106,24 @@ def _ctranslate2(path: Path, reader: Reader) -> FileContents:
     for name, role in CTRANSLATE2_ROLES.items():
         if (source := aliases.get(name, name)) in tensors:
             roles.setdefault(source, []).append(role)
+    folders = [folder for name in roles if (folder := _dequantise(tensors, name))]
     has_output = any("output" in given for given in roles.values())
     has_bias = "decoder/projection/bias" in {*tensors, *aliases} if has_output else None
-    return FileContents(tensors, roles=combine_roles(roles), has_output_bias=has_bias)
+    return FileContents(tensors, None, folders, roles=combine_roles(roles), has_output_bias=has_bias)
+
+
+def _dequantise(tensors: dict[str, StoredMatrix], name: str) -> Any:
+    """Turn a tensor of int8 with one scale for each row into floats, in a temporary folder that is returned."""
+    tensor, scales = tensors[name], tensors.get(f"{name}_scale")
+    if tensor.dtype != "I8" or scales is None or scales.dtype != "F32" or scales.shape != tensor.shape[:1]:
+        return None  # other integers are refused when the tensor is read
+    divisors = np.fromfile(scales.path, "<f4", *scales.shape, offset=scales.start)
+    integers = replace(tensor, scale=1.0).checked()
+    if len(divisors) < tensor.shape[0] or not (np.isfinite(divisors) & (divisors > 0)).all():
+        raise UserError(f"{tensor.path}: {scales.name}: scales should be positive")
+    floats, folder = store(rows / divisors[ids, None] for ids, rows in integers.blocks())
+    tensors[name] = replace(floats, name=name, origin="int8 with one scale per row")
+    return folder
 
 
 # Marian.
