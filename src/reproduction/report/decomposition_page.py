@@ -96,9 +96,9 @@ def in_words(one: Decomposition) -> dict[str, str]:
 
 
 def change_in_words(effect: Effect) -> str:
-    """Format the effect of a ratio as -68 % (95 % CI -71 % to -65 %)."""
-    ends = " to ".join(change_text("ratio", end) for end in effect.main_interval or ())
-    return f"{change_text('ratio', effect.value)}{f' (95 % CI {ends})' if ends else ''}"
+    """Format an effect as -68 % (95 % CI -71 % to -65 %), or a difference as +0.2 (95 % CI +0.1 to +0.3)."""
+    ends = " to ".join(change_text(effect.kind, end) for end in effect.main_interval or ())
+    return f"{change_text(effect.kind, effect.value)}{f' (95 % CI {ends})' if ends else ''}"
 
 
 def _factor(value: float, interval: Interval | None) -> str:

@@ -27,7 +27,7 @@ class Quantity(NamedTuple):
 QUANTITIES = (
     Quantity("perplexity of all tokens", "ppl.total", "ratio", 3, ("agg_table3", "PPL", "Total")),
     Quantity("perplexity of rare tokens", "ppl.rare", "ratio", 3, ("agg_table3", "PPL", "Rare")),
-    Quantity("P(rare)", "mass.rare", "ratio", 2),
+    Quantity("P(rare) at rare targets", "mass.rare", "ratio", 2),
     Quantity("perplexity within the rare group", "ppl_within.rare", "ratio", 3),
     Quantity("I(W)", "isotropy.total", "difference", 2, ("agg_table3", "I(W)", "Total")),
     Quantity("I(W) at root-mean-square row length 1", "isotropy_unit_rms.total", "difference", 2),
