@@ -12,7 +12,7 @@ from huggingface_hub import ModelCard
 from tiny import finished as tiny
 
 from raretokens.errors import UserError
-from raretokens.measure.predictions import Reading
+from raretokens.measure.causal_predictions import Reading
 from raretokens.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
 from reproduction.commands import trained_run
 from reproduction.commands.export import export_run

@@ -33,7 +33,7 @@ class Difference(NamedTuple):
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
-class Comparison(NamedTuple):
+class ModelComparison(NamedTuple):
     """Two embeddings with the differences of their metrics."""
 
     first: str  # titles of measurements
@@ -77,7 +77,7 @@ class Comparison(NamedTuple):
         return found
 
 
-def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
+def compare(measurements: Sequence[Measurement]) -> list[ModelComparison]:
     """Compare each further model with the first. Embeddings of the same kind are compared, and tied with untied ones."""
     first = [one for one in measurements if one.model == measurements[0].model]
     pairs = [
@@ -85,7 +85,7 @@ def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
         for other in measurements
         if other.model != measurements[0].model
     ]
-    return [Comparison(one.title, other.title, find_differences(one, other)) for one, other in pairs]
+    return [ModelComparison(one.title, other.title, find_differences(one, other)) for one, other in pairs]
 
 
 def find_differences(first: Measurement, second: Measurement) -> list[Difference]:
