@@ -12,8 +12,7 @@ from raretokens.measure import causal_predictions, row_bootstrap, streaming
 from raretokens.measure.candidates import find_candidates
 from raretokens.measure.embeddings import MATRIX, TIED
 from raretokens.measure.model import Model
-from raretokens.measure.notes import Notes, Report
-from raretokens.measure.row_length import length_note
+from raretokens.measure.notes import Notes, Report, length_note
 from raretokens.measure.row_order import Arrangement, OrderedRows, arrange_rows
 from raretokens.measure.texts import TextPaths, count_tokens, estimate_counts, has_windows_line_ends, read_ids
 from raretokens.measure.word_similarity import measure_similarity

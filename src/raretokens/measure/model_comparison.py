@@ -7,7 +7,7 @@ import numpy as np
 
 from raretokens.measure.hidden_states import PREFIX
 from raretokens.measure.measurement import Measurement
-from raretokens.measure.row_length import MAX_DIFFERENCE, NAMES, RAW, UNIT
+from raretokens.measure.notes import GROUP_NAMES, ISOTROPY, MAX_DIFFERENCE, UNIT_ISOTROPY
 from raretokens.metrics.score_files import Metrics, flatten
 
 LAYERS = f"{PREFIX}mean_cosine."
@@ -66,8 +66,8 @@ class ModelComparison(NamedTuple):
         first is beyond chance.
         """
         by_path, found = {one.path: one for one in self.differences}, []
-        for group, name in NAMES.items():
-            raw, at_unit = by_path.get(f"{RAW}.{group}"), by_path.get(f"{UNIT}.{group}")
+        for group, name in GROUP_NAMES.items():
+            raw, at_unit = by_path.get(f"{ISOTROPY}.{group}"), by_path.get(f"{UNIT_ISOTROPY}.{group}")
             if raw is None or at_unit is None:
                 continue
             is_opposite = raw.is_beyond_chance and raw.value * at_unit.value < 0
