@@ -14,7 +14,7 @@ from pathlib import Path
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.scores import AllScores
+from reproduction.papers.task_scores import AllScores
 from reproduction.papers.verdicts import comparison_of
 from reproduction.paths import MACHINE, SCRATCH
 from reproduction.pipeline.jobs import jobs_of_run, run_sheet, train_job
