@@ -30,7 +30,7 @@ from raretokens.metrics.similarity import word_similarity
 from raretokens.vocabulary import VOCABULARY, Vocabulary
 from reproduction.commands import measured_run, trained_run
 from reproduction.commands.export import export_run
-from reproduction.commands.table import main as reproduction_main
+from reproduction.commands.program import main as reproduction_main
 from reproduction.corpora.tokenization.settings import Groups
 from reproduction.corpora.tokenization.token_files import tokens
 from reproduction.corpora.tokenization.tokenizer import Tokenizer
@@ -117,7 +117,7 @@ class Refusing:
 sys.meta_path.insert(0, Refusing())
 sys.argv = ["reproduction", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare",
             "--similarity", "people.tsv"]
-from reproduction.commands.table import main
+from reproduction.commands.program import main
 main()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
