@@ -20,7 +20,7 @@ from records import keep
 from scipy.special import ndtr
 
 from raretokens.claims.comparison import Comparison
-from raretokens.claims.item_scores import Column, RunScores, gather, resampled
+from raretokens.claims.item_scores import ItemColumn, RunScores, gather, resampled
 
 KEY = ("scores", "ratio", "seeds")  # `items_<n>`: percent of the intervals that cover; `none_<n>`: percent without an interval
 LEVELS = {"real": 0.0, "binary": 0.0, "binary near 95 %": 2.0}  # mean of the latent score of A
@@ -70,7 +70,7 @@ def compare_all(scores: np.ndarray) -> Iterator[Comparison]:
     runs = [RunScores(system=one, seed=seed, metrics={"m": [0.0, 1.0]}) for one in SYSTEMS for seed in numbers]
     frame = gather((f"{run.system}.json", run) for run in runs)
     names, step = list(frame.columns), max(1, AT_ONCE // (2 * seeds))
-    template = Column([0.0] * items, [f"{index:09}" for index in range(items)], [f"{index:09}" for index in range(items)])
+    template = ItemColumn([0.0] * items, [f"{index:09}" for index in range(items)], [f"{index:09}" for index in range(items)])
     for start in range(0, len(scores), step):
         rows = scores[start : start + step].reshape(-1, items)
         columns = [_filled(template, row) for row in rows]
@@ -82,7 +82,7 @@ def compare_all(scores: np.ndarray) -> Iterator[Comparison]:
             yield Comparison("difference", {"left": one.side("B", "m"), "right": one.side("A", "m")}, one)
 
 
-def _filled(template: Column, row: np.ndarray) -> Column:
+def _filled(template: ItemColumn, row: np.ndarray) -> ItemColumn:
     column = copy(template)
     column.scores, column.mean = row, float(row.mean())
     return column

@@ -26,13 +26,13 @@ from records import keep
 THREADS, BLOCK = 2, 4096
 WITH_COUNTS = """
 import sys, numpy as np
-from raretokens.measure.measurement import Options, measure_embedding
+from raretokens.measure.measurement import MeasureOptions, measure_embedding
 from raretokens.measure.model import load_model
 from raretokens.measure.row_order import arrange_rows
 model = load_model(sys.argv[1])
 for role, stored in model.embeddings.items():
     counts = (1e9 / np.arange(1, stored.shape[0] + 1)).astype(np.int64)
-    measure_embedding(model, role, arrange_rows(model, role, counts), Options(has_intervals=True), print)
+    measure_embedding(model, role, arrange_rows(model, role, counts), MeasureOptions(has_intervals=True), print)
 """
 
 

@@ -15,7 +15,7 @@ from records import keep
 from scipy import stats
 
 from raretokens.claims.effects import Family
-from raretokens.claims.intervals import LEVEL, Part, moderated
+from raretokens.claims.intervals import LEVEL, EffectPart, moderated
 
 KEY = ("ratio", "seeds")
 SYSTEMS = ("A", "B")
@@ -24,7 +24,7 @@ SYSTEMS = ("A", "B")
 def decides(variances: dict[str, tuple[float, float]], seeds: int, difference: float) -> bool:
     """Whether the moderated interval excludes 0. `variances`: of each system, with the degrees of freedom."""
     values, freedoms = np.array([*variances.values()]).T
-    return bool(moderated(values, freedoms, [Part(*variances[one], seeds) for one in SYSTEMS]).p(difference) < 1 - LEVEL)
+    return bool(moderated(values, freedoms, [EffectPart(*variances[one], seeds) for one in SYSTEMS]).p(difference) < 1 - LEVEL)
 
 
 def measure(ratio: int, seeds: int, replicates: int) -> dict[str, object]:

@@ -11,8 +11,8 @@ from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, draws, line, s
 
 from raretokens.errors import UserError
 from reproduction.papers.load import written_out
-from reproduction.papers.scores import TaskScores
 from reproduction.papers.table import Table
+from reproduction.papers.task_scores import TaskScores
 from reproduction.pipeline.jobs import run_sheet as sheet_of
 from reproduction.pipeline.parameters_file import load
 from reproduction.report import build

@@ -12,7 +12,7 @@ from raretokens.claims.effect_text import change_text, effect_text, finding_text
 from raretokens.claims.intervals import Interval
 from raretokens.claims.verdict import Outcome, Verdict
 from reproduction.papers.claim import Claim
-from reproduction.papers.scores import AllScores, TaskScores
+from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.papers.verdicts import counted, judge, judge_all, with_counts
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load

@@ -18,7 +18,7 @@ from raretokens.claims.item_scores import RunScores, gather
 from raretokens.errors import UserError
 from reproduction.papers.claim import Claim
 from reproduction.papers.load import load_declarations
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 from reproduction.papers.verdicts import judge
 
 ROOT = Path(__file__).parents[1]

@@ -23,7 +23,7 @@ from reproduction.corpora.tokenization.token_files import tokens
 from reproduction.papers.decomposition_effects import PARTS, Decomposition, decompositions, implied
 from reproduction.papers.load import load_declarations
 from reproduction.papers.logit_bias import choose, curves_of, frontier_points
-from reproduction.papers.scores import AllScores
+from reproduction.papers.task_scores import AllScores
 from reproduction.pipeline.parameters_file import load
 from reproduction.report.decomposition_page import to_csv, to_markdown
 from reproduction.run import Run

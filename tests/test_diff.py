@@ -13,7 +13,7 @@ import yaml
 from tiny.run_sheet import DECLARED
 
 from reproduction.commands import scale_commands
-from reproduction.commands.table import main
+from reproduction.commands.program import main
 from reproduction.papers.declarations import ANY, EXACT, Tolerance
 from reproduction.papers.load import load_declarations
 from reproduction.report.diff import figure_moves

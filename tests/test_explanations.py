@@ -11,7 +11,7 @@ from tiny.run_sheet import DECLARED
 from raretokens.csv_files import read_csv
 from reproduction import paths
 from reproduction.papers.claim import Claim
-from reproduction.papers.scores import AllScores, TaskScores
+from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
 

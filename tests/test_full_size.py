@@ -19,7 +19,7 @@ from reproduction.pipeline.jobs import train_job
 from reproduction.pipeline.machine import settings
 from reproduction.pipeline.parameters_file import schema
 from reproduction.pipeline.planning.plan import Planned, plan
-from reproduction.pipeline.planning.vocabulary import vocabulary_size
+from reproduction.pipeline.planning.vocabulary_size import vocabulary_size
 from reproduction.tasks.parameters import Parameters
 from reproduction.training.recipe import Execution, Observer
 from reproduction.training.run import train

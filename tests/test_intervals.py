@@ -14,7 +14,7 @@ from raretokens.claims.intervals import (
     IGNORED,
     LEAST,
     LEVEL,
-    Part,
+    EffectPart,
     Posterior,
     fit_prior,
     inverse_trigamma,
@@ -76,7 +76,7 @@ def reaches(rows: dict[str, dict[int, float]], row: str) -> tuple[float, float]:
     found = Family(rows).variances(is_paired=False)
     variances, freedom = (np.array([one[part] for one in found.values()]) for part in (0, 1))
     equal = float(stdtrit(freedom.sum(), (1 + LEVEL) / 2) * np.sqrt(variances.mean() * 2 / 3))
-    return equal, moderated(variances, freedom, [Part(*found[name], 3) for name in (row, "mle")]).reach(LEVEL)
+    return equal, moderated(variances, freedom, [EffectPart(*found[name], 3) for name in (row, "mle")]).reach(LEVEL)
 
 
 def test_seeds_of_bleu_are_pooled_and_exclude_every_reported_gain():
@@ -138,10 +138,10 @@ def test_a_prior_of_many_equal_rows_is_their_pooled_variance_and_of_unequal_ones
     """A hundred rows: with equal variances t is normal; where they differ a thousandfold, a row relies on its own seeds."""
     random = np.random.default_rng(1)
     same = random.chisquare(2, 100) / 2
-    reach = moderated(same, np.full(100, 2.0), [Part(1e-6, 2, 3)]).reach(LEVEL)
+    reach = moderated(same, np.full(100, 2.0), [EffectPart(1e-6, 2, 3)]).reach(LEVEL)
     assert reach == pytest.approx(1.96 / 3**0.5, rel=0.25), "seeds that agree by chance"
     unlike = same * 10 ** random.uniform(-6, 6, 100)
-    own = moderated(unlike, np.full(100, 2.0), [Part(1.0, 2, 3)]).reach(LEVEL)
+    own = moderated(unlike, np.full(100, 2.0), [EffectPart(1.0, 2, 3)]).reach(LEVEL)
     assert own > 0.7 * student(3**-0.5, 2).reach(LEVEL) and own > 1.5 * reach
 
 
@@ -161,9 +161,9 @@ def decided(seeds: int, spread: str, rows: int = 10, effect: float = 0.0) -> tup
     others = random.normal(size=(DRAWS, rows - 1, 3)) * deviations[:, 1:, None]  # the first is maximum likelihood
     own = random.normal(size=(DRAWS, seeds)) * deviations[:, :1]
     variances, freedom = others.var(-1, ddof=1), np.full(rows - 1, 2.0)
-    run = Part(own.var(-1, ddof=1), seeds - 1, seeds) if seeds > 1 else Part(0.0, 0, 1)
+    run = EffectPart(own.var(-1, ddof=1), seeds - 1, seeds) if seeds > 1 else EffectPart(0.0, 0, 1)
     common = min(seeds, 3)
-    baseline = Part(variances[:, 0], 2, common)
+    baseline = EffectPart(variances[:, 0], 2, common)
     if seeds > 1:
         variances, freedom = np.column_stack([variances, run.variance]), np.append(freedom, run.freedom)
     posterior = moderated(variances, freedom, [run, baseline])
@@ -198,7 +198,7 @@ def test_of_few_rows_that_seeds_move_alike_no_effect_is_rarely_decided(rows, see
         if len(variances) < FEWEST_ROWS:
             continue  # unknown
         values, freedoms = np.array([*variances.values()]).T
-        parts = [Part(*variances.get(name, (0.0, 0.0)), own) for name in ("run", "row-0")]
+        parts = [EffectPart(*variances.get(name, (0.0, 0.0)), own) for name in ("run", "row-0")]
         effect = np.mean([family.rows["run"][seed] - family.rows["row-0"][seed] for seed in range(own)])
         found += moderated(values, freedoms, parts).p(effect) < 1 - LEVEL
     assert found <= stats.binom.ppf(0.999, DRAWS, 0.055)

@@ -18,10 +18,10 @@ from tiny import finished as tiny
 from raretokens.cli import main
 from raretokens.errors import UserError
 from raretokens.measure import streaming
-from raretokens.measure.comparison import signed_numbers
 from raretokens.measure.formats import read_npy
-from raretokens.measure.measurement import Measurement, Options, measure_embedding
+from raretokens.measure.measurement import Measurement, MeasureOptions, measure_embedding
 from raretokens.measure.model import load_model
+from raretokens.measure.model_comparison import signed_numbers
 from raretokens.measure.row_order import arrange_rows
 from raretokens.measure.word_similarity import read_similarity_sets
 from raretokens.metrics.predictions import perplexity, uniq
@@ -30,7 +30,7 @@ from raretokens.metrics.similarity import word_similarity
 from raretokens.vocabulary import VOCABULARY, Vocabulary
 from reproduction.commands import measured_run, trained_run
 from reproduction.commands.export import export_run
-from reproduction.commands.table import main as reproduction_main
+from reproduction.commands.program import main as reproduction_main
 from reproduction.corpora.tokenization.settings import Groups
 from reproduction.corpora.tokenization.token_files import tokens
 from reproduction.corpora.tokenization.tokenizer import Tokenizer
@@ -46,7 +46,7 @@ RNG = np.random.default_rng(0)
 def measure(name: Path | str, counts: np.ndarray | None = None, is_sorted: bool = False) -> list[Measurement]:
     """Measure every embedding of a model."""
     model = load_model(str(name))
-    options = Options(has_intervals=True)
+    options = MeasureOptions(has_intervals=True)
     return [
         measure_embedding(model, kind, arrange_rows(model, kind, counts, is_sorted=is_sorted), options, print)
         for kind in model.embeddings
@@ -117,7 +117,7 @@ class Refusing:
 sys.meta_path.insert(0, Refusing())
 sys.argv = ["reproduction", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare",
             "--similarity", "people.tsv"]
-from reproduction.commands.table import main
+from reproduction.commands.program import main
 main()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -225,7 +225,8 @@ def test_word_similarity_is_gensim_s_and_that_of_the_whitened_rows(tmp_path):
     for is_large in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(streaming, "MAX_WORK", 0 if is_large else streaming.MAX_WORK)
-            one = measure_embedding(model, "matrix", arrange_rows(model, "matrix", counts), Options(similarity_sets=sets), print)
+            arrangement = arrange_rows(model, "matrix", counts)
+            one = measure_embedding(model, "matrix", arrangement, MeasureOptions(similarity_sets=sets), print)
         share = counts / counts.sum()
         centred = rows - share @ rows
         _, singular, right = np.linalg.svd(np.sqrt(share)[:, None] * centred, full_matrices=False)

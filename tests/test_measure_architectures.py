@@ -16,8 +16,8 @@ hf = pytest.importorskip("transformers")
 from tiny.measured import remove_transformers  # noqa: E402
 
 from raretokens.errors import UserError  # noqa: E402
+from raretokens.measure.causal_predictions import Reading, continue_greedily, load_causal_model  # noqa: E402
 from raretokens.measure.model import Model, load_model  # noqa: E402
-from raretokens.measure.predictions import Reading, continue_greedily, load_causal_model  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 BOTH = ("input", "output")

@@ -10,9 +10,9 @@ import pytest
 
 from raretokens.cli import main
 from raretokens.errors import UserError
-from raretokens.measure.comparison import compare
-from raretokens.measure.measurement import Options, measure_embedding
+from raretokens.measure.measurement import MeasureOptions, measure_embedding
 from raretokens.measure.model import distinct_names, load_model
+from raretokens.measure.model_comparison import compare
 from raretokens.measure.notes import progress
 from raretokens.measure.output import difference_lines, summary
 from raretokens.measure.page import write
@@ -32,7 +32,7 @@ def measured(folder, name: str, table: np.ndarray, words: np.ndarray):
     model = load_model(str(folder / f"{name}.npz"))
     (role,) = model.embeddings
     arrangement = arrange_rows(model, role, is_sorted=True)
-    return measure_embedding(model, role, arrangement, Options(has_intervals=True), lambda note: None)
+    return measure_embedding(model, role, arrangement, MeasureOptions(has_intervals=True), lambda note: None)
 
 
 def test_cosines_have_paired_intervals_and_a_verdict(tmp_path):
@@ -104,7 +104,7 @@ def test_a_quantised_embedding_is_compared_with_the_original(tmp_path):
     matrix = StoredMatrix(tmp_path / "int8", 0, integers.shape, "I8", "table", scale).checked()
     model = replace(load_model(str(tmp_path / "other.npz")), name="int8", embeddings={"matrix": matrix})
     quantised = measure_embedding(
-        model, "matrix", arrange_rows(model, "matrix", is_sorted=True), Options(has_intervals=True), lambda note: None
+        model, "matrix", arrange_rows(model, "matrix", is_sorted=True), MeasureOptions(has_intervals=True), lambda note: None
     )
     paths = {one.path for one in compare([first, second])[0].differences}
     (found,) = compare([first, quantised])

@@ -20,9 +20,9 @@ from transformers import LlamaForCausalLM  # noqa: E402
 
 from raretokens.errors import UserError  # noqa: E402
 from raretokens.measure import page, streaming  # noqa: E402
-from raretokens.measure.measurement import Measurement, Options  # noqa: E402
+from raretokens.measure.measurement import Measurement, MeasureOptions  # noqa: E402
 from raretokens.measure.model import load_model  # noqa: E402
-from raretokens.measure.texts import Texts, read_ids  # noqa: E402
+from raretokens.measure.texts import TextPaths, read_ids  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 ROWS = 40
@@ -46,7 +46,7 @@ def folder(tmp_path_factory) -> Path:
 
 def measured(folder: Path) -> list[Measurement]:
     text = folder / "text.txt"
-    return tiny.measured(folder, Options(Texts(text, text)))
+    return tiny.measured(folder, MeasureOptions(TextPaths(text, text)))
 
 
 def geometry(found: list[Measurement]) -> dict[str, float]:
@@ -62,7 +62,7 @@ def test_an_intact_folder_has_everything_and_no_note_but_that_on_its_short_rows(
 def test_a_short_text_and_line_ends_of_windows_are_noted(folder, tmp_path):
     text = tmp_path / "short.txt"
     text.write_bytes(b"w4 w5 w4\r\nw6\r\n")
-    found = tiny.measured(folder, Options(Texts(text, text)))
+    found = tiny.measured(folder, MeasureOptions(TextPaths(text, text)))
     assert "short.txt: lines end in \\r\\n" in notes(found)
     medium = round(0.8 * ROWS)  # of these, four are special tokens, and three occur
     assert f"{medium - 4 - 3} of the frequent and medium types do not occur in the text" in notes(found)
@@ -73,7 +73,7 @@ def test_a_short_text_and_line_ends_of_windows_are_noted(folder, tmp_path):
 def test_the_start_token_stands_where_the_signature_says(folder, start, window, context):
     text, own = folder / "text.txt", load_model(str(folder))
     reading = {"window": window, "context": context, "block": window, "start": start}
-    one = tiny.measured(folder, Options(Texts(text, text), reading=reading))[-1]
+    one = tiny.measured(folder, MeasureOptions(TextPaths(text, text), reading=reading))[-1]
     ids, model = read_ids(own.tokenizer, text, None, None).tolist(), LlamaForCausalLM.from_pretrained(folder).eval()
     nll = []
     for begin in range(0, len(ids), window - context):
@@ -161,7 +161,7 @@ def test_rows_with_nan_or_inf_are_left_out_and_the_others_measured(folder, tmp_p
 ], ids=["zeros", "ones", "one row", "two rows", "width 1", "all NaN", "large"])  # fmt: skip
 def test_a_degenerate_matrix_has_the_metrics_that_exist_and_json_that_others_read(tmp_path, table):
     save_file({"table": table.astype(np.float32)}, tmp_path / "table.safetensors")
-    found = tiny.measured(tmp_path / "table.safetensors", Options(is_sorted=True))
+    found = tiny.measured(tmp_path / "table.safetensors", MeasureOptions(is_sorted=True))
     page.write(found, tmp_path / "page")
 
     def refuse(constant):

@@ -13,9 +13,9 @@ from safetensors.numpy import save_file
 from tiny.measured import measured
 
 from raretokens.errors import UserError
-from raretokens.measure.measurement import Options, measure_model
+from raretokens.measure.measurement import MeasureOptions, measure_model
 from raretokens.measure.model import load_model
-from raretokens.measure.texts import Texts
+from raretokens.measure.texts import TextPaths
 
 RANDOM = np.random.default_rng(0)
 ROWS, WIDTH = 40, 6
@@ -73,7 +73,7 @@ def test_tables_of_ctranslate2_are_those_that_its_library_wrote(tmp_path, quanti
     exact = {None: 0, "float16": 1e-3, "bfloat16": 1e-2}[quantization]
     rows = found.read(np.arange(ROWS))
     assert np.abs(rows - TABLE).max() <= exact * np.abs(TABLE).max()
-    (one,) = measure_model(model, Options(), print)
+    (one,) = measure_model(model, MeasureOptions(), print)
     assert one.metrics["mean_cosine"][0] == pytest.approx(mean_cosine(rows), rel=1e-5)
 
 
@@ -115,7 +115,7 @@ def test_the_scale_behind_a_table_of_marian_turns_it_into_floats(tmp_path):
     assert [*model.embeddings] == ["input and output (tied)"] and model.has_output_bias
     (found,) = read(path).values()
     assert np.abs(found - TABLE).max() <= 0.5 / 40 + 1e-6
-    (one,) = measure_model(model, Options(), print)
+    (one,) = measure_model(model, MeasureOptions(), print)
     assert one.facts["dtype"] == "int8 with one scale of 40"
     assert all(how.endswith("|dequantised:int8-over-40") for _, how in one.metrics.values())
     names = ("encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_Wt")
@@ -144,7 +144,7 @@ def test_tables_of_gguf_are_those_that_its_library_wrote(tmp_path, kind, is_tied
     assert is_tied or np.allclose(read(path)["output"], 2 * table, atol=0.04)
     model = load_model(str(path))
     assert model.row_names == TOKENS and model.special_ids == [5, None, 1, 2]
-    one = measure_model(model, Options(), print)[0]
+    one = measure_model(model, MeasureOptions(), print)[0]
     assert one.facts["dtype"] == {"F16": "float16", "Q8_0": "Q8_0"}[kind]
     assert all(how.endswith("|dequantised:Q8_0") == (kind == "Q8_0") for _, how in one.metrics.values())
     path.write_bytes(path.read_bytes()[:900])
@@ -196,7 +196,7 @@ def test_rows_that_only_the_vocabulary_file_names_can_be_candidates(tmp_path, ki
     marian(tmp_path / "model.bin", {"Wemb": (0x0404, table.shape, table.tobytes())})
     model = load_model(str(tmp_path))
     assert model.tokenizer is not None
-    (one,) = measure_model(model, Options(), print)
+    (one,) = measure_model(model, MeasureOptions(), print)
     found = {candidate["id"]: candidate for candidate in one.candidates}
     assert {*range(300, 308)} <= {*found} and not any("left out" in note for note in one.notes)
     assert {(found[row]["token"], found[row]["explanation"]) for row in range(300, 308)} == {(t, "reserved") for t in padding}
@@ -295,10 +295,10 @@ def test_a_vocabulary_names_the_rows_of_an_engine_s_model_as_one_beside_the_weig
     found = [load_model(str(path), words) for path in (folder, folder / "model.bin")]
     (folder / "vocabulary.txt").write_bytes(words.read_bytes())
     right = load_model(str(folder))
-    (numbers,) = measure_model(right, Options(is_sorted=True), print)
+    (numbers,) = measure_model(right, MeasureOptions(is_sorted=True), print)
     for model in found:
         assert (model.row_names, model.special_ids, model.notes) == (TOKENS, right.special_ids, [])
-        assert measure_model(model, Options(is_sorted=True), print)[0].metrics == numbers.metrics
+        assert measure_model(model, MeasureOptions(is_sorted=True), print)[0].metrics == numbers.metrics
 
 
 def test_a_vocabulary_names_the_rows_of_a_folder_without_a_tokenizer(tmp_path):
@@ -353,17 +353,17 @@ def test_estimated_frequencies_are_named_as_an_estimate(tmp_path, monkeypatch):
     np.save(tmp_path / "rows.npy", TABLE)
     names = ["zebra", "Of", *(f"x{place}" for place in range(ROWS - 3)), "the"]
     (tmp_path / "words.txt").write_text("\n".join(names))
-    (one,) = measure_model(load_model(str(tmp_path / "rows.npy"), tmp_path / "words.txt"), Options(languages="en"), print)
+    (one,) = measure_model(load_model(str(tmp_path / "rows.npy"), tmp_path / "words.txt"), MeasureOptions(languages="en"), print)
     assert one.facts["token types that occur"] == 3 and "estimate" in one.facts["frequencies"]
     assert all(how.endswith("|frequencies:estimate-wordfreq-0-en") for _, how in one.metrics.values())
     assert any("estimate" in note for note in one.notes)
     assert [*np.argsort(one.row_groups, kind="stable")[:3]] == [0, 1, 2]
     assert one.row_groups[[0, 1, ROWS - 1]].tolist() == [0, 0, 0]
     (tmp_path / "words.txt").write_text("\n".join(f"Ġ{name}" for name in names))
-    (one,) = measure_model(load_model(str(tmp_path / "rows.npy"), tmp_path / "words.txt"), Options(languages="en"), print)
+    (one,) = measure_model(load_model(str(tmp_path / "rows.npy"), tmp_path / "words.txt"), MeasureOptions(languages="en"), print)
     assert "frequencies left out: rows are subword tokens" in " ".join(one.notes)
     text = tmp_path / "words.txt"  # which a matrix without a tokenizer cannot count
-    for options in (Options(is_sorted=True), Options(Texts(text, text), is_sorted=True)):
+    for options in (MeasureOptions(is_sorted=True), MeasureOptions(TextPaths(text, text), is_sorted=True)):
         (proxy,) = measured(tmp_path / "rows.npy", options)
         assert "only a proxy" in " ".join(proxy.notes)
         assert all(how.endswith("order-of-ids") for _, how in proxy.metrics.values())

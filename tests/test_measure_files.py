@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import save, save_file
 
 from raretokens.errors import UserError
-from raretokens.measure.measurement import Options, measure_model
+from raretokens.measure.measurement import MeasureOptions, measure_model
 from raretokens.measure.model import Model, load_model
 from raretokens.measure.word_similarity import read_similarity_sets
 
@@ -44,7 +44,7 @@ def check(path: Path, words: list[str] | None, rows: np.ndarray) -> Model:
     assert stored.shape == rows.shape
     assert np.array_equal(stored.read(np.arange(len(rows))), rows)
     assert found.row_names == words
-    (one,) = measure_model(found, Options(), print)
+    (one,) = measure_model(found, MeasureOptions(), print)
     assert one.facts["measured rows"] == len(rows) and "isotropy" in one.metrics
     return found
 
@@ -84,7 +84,7 @@ def test_the_first_of_duplicates_counts_as_in_gensim(tmp_path):
     assert "10 rows of words that stand twice" in "".join(found.notes)
     pairs = [(f"w{place}", f"w{place + 15}", float(RANDOM.random())) for place in range(12)]
     (tmp_path / "people.tsv").write_text("".join(f"{one}\t{other}\t{score}\n" for one, other, score in pairs))
-    (one,) = measure_model(found, Options(similarity_sets=read_similarity_sets([tmp_path / "people.tsv"])), print)
+    (one,) = measure_model(found, MeasureOptions(similarity_sets=read_similarity_sets([tmp_path / "people.tsv"])), print)
     spearman = right.evaluate_word_pairs(str(tmp_path / "people.tsv"), restrict_vocab=30, case_insensitive=False)[1][0]
     assert one.metrics["spearman"][0]["people"] == pytest.approx(100 * spearman)
 
@@ -186,9 +186,8 @@ def test_an_undefined_correlation_is_noted(tmp_path, pairs, undefined):
     """Of one pair with rows, or of equal scores."""
     (tmp_path / "x.vec").write_text("a 1 0 2\nb 0.5 1 1\nc 1 -1 3\nd 2 0 1\n")
     (tmp_path / "people.tsv").write_text(pairs)
-    (one,) = measure_model(
-        load_model(str(tmp_path / "x.vec")), Options(similarity_sets=read_similarity_sets([tmp_path / "people.tsv"])), print
-    )
+    options = MeasureOptions(similarity_sets=read_similarity_sets([tmp_path / "people.tsv"]))
+    (one,) = measure_model(load_model(str(tmp_path / "x.vec")), options, print)
     noted = [note for note in one.notes if note.startswith("spearman.people is not defined: fewer than two pairs, or equal")]
     assert len(noted) == undefined and ("people" in one.metrics.get("spearman", ({},))[0]) == (not undefined)
 

@@ -11,13 +11,13 @@ import torch
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from raretokens.measure import hidden_states, predictions  # noqa: E402
+from raretokens.measure import causal_predictions, hidden_states  # noqa: E402
+from raretokens.measure.causal_predictions import Reading, load_causal_model, measure_text  # noqa: E402
 from raretokens.measure.hidden_states import HiddenStates  # noqa: E402
 from raretokens.measure.measurement import Measurement  # noqa: E402
 from raretokens.measure.model import load_model  # noqa: E402
 from raretokens.measure.notes import Notes  # noqa: E402
 from raretokens.measure.output import metric_lines, summary  # noqa: E402
-from raretokens.measure.predictions import Reading, load_causal_model, measure_text  # noqa: E402
 from raretokens.metrics.bootstrap import resample  # noqa: E402
 from raretokens.metrics.rows import evenly  # noqa: E402
 from raretokens.metrics.spectrum import iso_score  # noqa: E402
@@ -113,7 +113,7 @@ def test_the_metrics_are_those_of_all_pairs_of_positions(folder, monkeypatch, st
 
 def test_the_text_is_read_in_batches_of_any_size(folder, monkeypatch):
     whole, _ = measured(folder)
-    monkeypatch.setattr(predictions, "MAX_LOGITS", 3 * BLOCK * ROWS)
+    monkeypatch.setattr(causal_predictions, "MAX_LOGITS", 3 * BLOCK * ROWS)
     parts, _ = measured(folder)
     for path, values in whole.items():
         assert parts[path] == pytest.approx(values, rel=1e-5, abs=1e-7), path

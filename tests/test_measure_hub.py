@@ -18,10 +18,10 @@ MEASURE = """
 import json, sys
 from pathlib import Path
 from raretokens.errors import UserError
-from raretokens.measure.measurement import Options, measure_model
+from raretokens.measure.measurement import MeasureOptions, measure_model
 from raretokens.measure.model import load_model
 from raretokens.measure.texts import find_texts
-options = Options(find_texts(Path(sys.argv[1]), None), max_tokens=100)
+options = MeasureOptions(find_texts(Path(sys.argv[1]), None), max_tokens=100)
 for name in sys.argv[2:]:
     try:
         found = measure_model(load_model(name), options, lambda line: None)

@@ -16,9 +16,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from raretokens.measure import texts  # noqa: E402
 from raretokens.measure.candidates import can_reach  # noqa: E402
-from raretokens.measure.measurement import Options, measure_model  # noqa: E402
+from raretokens.measure.measurement import MeasureOptions, measure_model  # noqa: E402
 from raretokens.measure.model import load_model  # noqa: E402
-from raretokens.measure.texts import Texts, count_tokens, read_ids  # noqa: E402
+from raretokens.measure.texts import TextPaths, count_tokens, read_ids  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 WORDS = ["don't", "the", "fox", "2024", "12345", "cats.", "(well)", "Größe", "ñandú", "犬", "猫が好き", "é", "🙂", "x=y;", "…"]
@@ -161,7 +161,7 @@ def test_added_tokens_are_tokens_of_the_text_and_not_known_to_be_unused(sentence
     counts = count_tokens(model.tokenizer, path, None)
     size = model.tokenizer.size
     assert counts[size - 4 : size].tolist() == [50, 50, 0, 0]
-    (one, *_) = measure_model(model, Options(Texts(path, path)), print)
+    (one, *_) = measure_model(model, MeasureOptions(TextPaths(path, path)), print)
     assert one.facts["measured rows"] == size
 
 
@@ -187,7 +187,7 @@ def test_each_id_has_its_token_where_pieces_are_duplicates(folder):
     Tokenizer(models.Unigram(pieces, unk_id=0)).save(str(folder / "tokenizer.json"))
     found = load_model(str(folder))
     assert dict(found.tokens) == dict(enumerate(["<unk>", "a", "b", "a", "c"])) and found.tokenizer.size == 5
-    (one, *_) = measure_model(found, Options(), print)
+    (one, *_) = measure_model(found, MeasureOptions(), print)
     assert one.facts["measured rows"] == 5
 
 
@@ -206,7 +206,7 @@ def test_a_folder_whose_tokenizer_cannot_be_read_is_measured_without_text(folder
     name, content = UNREADABLE[kind]
     (folder / name).write_bytes(content)
     path = write(folder, text(50))
-    for options in (Options(), Options(Texts(path, path))):
+    for options in (MeasureOptions(), MeasureOptions(TextPaths(path, path))):
         measured = tiny.measured(folder, options)
         assert [one.embedding for one in measured] == ["input", "output"]
         assert all("isotropy" in one.metrics and "ppl" not in one.metrics for one in measured)
@@ -218,7 +218,7 @@ def test_a_text_that_is_not_utf_8_costs_the_counts_alone(folder):
     reasons = {"latin-1": "line 1 is not UTF-8", "utf-16": "is UTF-16; convert it first"}
     for encoding, reason in reasons.items():
         path = write(folder, "crème caf\xe9\n".encode(encoding) * 9)
-        measured = tiny.measured(folder, Options(Texts(path, path)))
+        measured = tiny.measured(folder, MeasureOptions(TextPaths(path, path)))
         assert all("isotropy" in one.metrics and any(reason in note for note in one.notes) for one in measured)
 
 
@@ -243,7 +243,7 @@ def test_the_decoder_of_two_vocabularies_gets_no_counts_of_the_encoder(tmp_path)
     )  # fmt: skip
     hf.MarianMTModel(config).save_pretrained(tmp_path)
     path = write(tmp_path, "the fox\n" * 30)
-    encoder, decoder = tiny.measured(tmp_path, Options(Texts(path, path)))
+    encoder, decoder = tiny.measured(tmp_path, MeasureOptions(TextPaths(path, path)))
     assert (encoder.embedding, decoder.embedding) == ("encoder input", "decoder input and output (tied)")
     assert encoder.facts["token types that occur"] and decoder.facts["token types that occur"] is None
     assert "no frequencies, since it has a vocabulary of its own" in "".join(decoder.notes)
@@ -259,7 +259,7 @@ def test_tokens_beyond_the_rows_and_unknown_words_are_noted_and_not_measured(fol
     path = write(folder, "w1 w2 w650 w3 w699 " * 9)
     pairs = [("w1", "w2", 1.0), ("w3", "w4", 2.0), ("w5", "w7", 3.0), ("w1", "unseen", 4.0), ("w2", "w650", 5.0)]
     sets = {"known": pairs, "unknown": [("one", "two", 1.0), ("w1", "three", 2.0)]}
-    one, _ = tiny.measured(folder, Options(Texts(path, path), similarity_sets=sets))
+    one, _ = tiny.measured(folder, MeasureOptions(TextPaths(path, path), similarity_sets=sets))
     assert "18 of the counted tokens have ids beyond its 600 rows" in "".join(one.notes)
     assert one.metrics["similarity_pairs"][0] == {"known": 3 / 5}
     assert "word similarity of unknown: no pair has rows" in "".join(one.notes)

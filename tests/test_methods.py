@@ -18,7 +18,7 @@ from raretokens.claims.scores import SheetLine
 from raretokens.claims.verdict import Outcome
 from reproduction.papers import methods
 from reproduction.papers.load import load_searches
-from reproduction.papers.logit_bias import Baseline, baselines
+from reproduction.papers.logit_bias import LogitBiasBaseline, baselines
 from reproduction.papers.task_names import TASKS
 from reproduction.report import method_tables
 
@@ -174,7 +174,7 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     assert "| frage | classify | `lr` | `lr` 0.1 to 10, on random rows | 4 | not recorded |" in text
     assert "\nIn rare-token perplexity, 0 of 2 runs are certainly better" in text
     for ends, versus in (((0.8, 0.95), "better"), ((0.9, 1.05), "inconclusive"), ((1.1, 1.2), "not better")):
-        baseline = Baseline("rare", "mean P(rare)", 1, {}, rare=0.6, total=1.0, advantage=0.9, interval=Interval(*ends))
+        baseline = LogitBiasBaseline("rare", "mean P(rare)", 1, {}, rare=0.6, total=1.0, advantage=0.9, interval=Interval(*ends))
         measured = replace(changes["frage-1"], measured_baseline=baseline)
         assert (measured.compared_with_bias, measured.improves) == (versus, versus == "better")
 

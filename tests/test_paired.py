@@ -10,7 +10,7 @@ import pytest
 from tiny.run_sheet import line
 
 from raretokens.metrics import bootstrap as resampling
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 from reproduction.tasks.evaluation.bleu import sacre_bleu
 
 WORDS = [f"w{number}" for number in range(50)]

@@ -18,13 +18,13 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from raretokens.errors import UserError
 from reproduction.commands import plan_commands
-from reproduction.commands.table import main
+from reproduction.commands.program import main
 from reproduction.pipeline import full_size, stages
 from reproduction.pipeline.jobs import train_job
 from reproduction.pipeline.machine.cards import card
 from reproduction.pipeline.parameters_file import load
 from reproduction.pipeline.planning import plan, refusal
-from reproduction.pipeline.planning.vocabulary import vocabulary_size
+from reproduction.pipeline.planning.vocabulary_size import vocabulary_size
 from reproduction.tasks.parameters import Parameters
 from reproduction.training.models.registry import build
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tiny import world
 from tiny.run_sheet import line, score, write
 
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 from reproduction.report.build import curves_of_all_runs
 
 ROOT = Path(__file__).parents[1]

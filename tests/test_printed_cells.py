@@ -13,7 +13,7 @@ from tiny.run_sheet import CORPORA, DECLARED, every_metric, line, world, write
 
 from raretokens import csv_files
 from reproduction.papers.declarations import ReportedTable, is_suspicious, number
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 from reproduction.pipeline.jobs import run_sheet as sheet_of
 from reproduction.pipeline.parameters_file import load
 from reproduction.report.cells import Cell, reported_counts

@@ -19,7 +19,7 @@ from raretokens import Loop, build, facts
 from raretokens.cli import RARETOKENS
 from raretokens.errors import UserError
 from reproduction.commands import scale_commands
-from reproduction.commands.table import REPRODUCTION
+from reproduction.commands.program import REPRODUCTION
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from raretokens import cli
 from raretokens.errors import UserError
 from raretokens.measure.repair import repair_folder
 from raretokens.measure.repair.new_rows import encode_rows
-from raretokens.measure.repair.repair_folder import Options
+from raretokens.measure.repair.repair_folder import RepairOptions
 from raretokens.measure.repair.selection import parse_rows
 from raretokens.measure.repair.token_pieces import split_tokens
 from raretokens.measure.stored_matrix import StoredMatrix
@@ -133,7 +133,7 @@ def test_planted_rows_alone_are_new(tmp_path, monkeypatch, capsys, is_tied, shar
 def test_draws_have_the_mean_and_the_covariance_of_the_trained_rows(tmp_path):
     """Of an input and an output embedding together, and the seed and the id alone determine a draw."""
     folder = write_model(tmp_path / "model", is_tied=False)
-    everything = Options(0.05, [(10, 99), (310, 499)])
+    everything = RepairOptions(0.05, [(10, 99), (310, 499)])
     repair_folder.repair_folder(folder, tmp_path / "a", everything, print)
     taken = np.r_[10:100, 310:500]
     before, after = weights(folder), weights(tmp_path / "a")

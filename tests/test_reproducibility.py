@@ -9,11 +9,10 @@ from tiny.claims import AGAINST, SAME, claim, judged, three
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.claims.comparison import Comparison
-from raretokens.claims.intervals import LEVEL, Part, moderated
+from raretokens.claims.intervals import LEVEL, EffectPart, moderated
 from raretokens.claims.verdict import UNCHANGED
-from reproduction.papers.reported import reported_effect
-from reproduction.papers.scores import AllScores, TaskScores
-from reproduction.papers.verdicts import comparison_of
+from reproduction.papers.task_scores import AllScores, TaskScores
+from reproduction.papers.verdicts import comparison_of, reported_effect
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
 from reproduction.report.claims import cv_star
@@ -62,7 +61,7 @@ def test_a_run_with_one_seed_has_the_variance_of_the_other_rows_and_no_degree_of
     judged(tmp_path, AGAINST, values)
     scores = TaskScores({run: line(run[0], seed=int(run[2:] or 1)) for run in values}, task="lm", folder=tmp_path / "lm")
     variances = np.delete(numbers.var(1, ddof=1), 1)
-    expected = moderated(variances, np.full(7, 2), [Part(variances[0], 2, 1), Part(0.0, 0, 1)])
+    expected = moderated(variances, np.full(7, 2), [EffectPart(variances[0], 2, 1), EffectPart(0.0, 0, 1)])
     found = Comparison.of_claim(AGAINST, scores).seed_posterior
     assert found.reach(LEVEL) == pytest.approx(expected.reach(LEVEL))
 

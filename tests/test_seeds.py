@@ -7,7 +7,7 @@ import pytest
 from tiny.run_sheet import line
 
 from raretokens.claims.scores import SheetLine
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
 

@@ -19,7 +19,7 @@ from raretokens.claims.verdict import Outcome
 from raretokens.csv_files import read_csv
 from reproduction import paths
 from reproduction.papers.load import load_declarations
-from reproduction.papers.scores import AllScores
+from reproduction.papers.task_scores import AllScores
 from reproduction.papers.verdicts import judge
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load

@@ -10,7 +10,7 @@ from tiny.run_sheet import DECLARED, cells_of, line, scored
 
 from raretokens.errors import UserError
 from reproduction.papers.load import load_declarations
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 from reproduction.pipeline.jobs import run_sheet as sheet_of
 from reproduction.pipeline.parameters_file import load
 from reproduction.report import build

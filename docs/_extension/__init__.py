@@ -31,8 +31,8 @@ SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages i
 DECLARED: dict[str, tuple[type[Section], ...]] = {  # part of docs/declarations.md -> schemas of its keys
     "metrics": (declarations.Metric, declarations.Tolerance),
     "tables": (tables.Table, tables.Column, tables.RunRow),
-    "facts": (tables.Fact, tables.Subject, tables.Part),
-    "claims": (claim.Claim, claim.Side, claim.Control),
+    "facts": (tables.Fact, tables.Subject, tables.FactPart),
+    "claims": (claim.Claim, claim.ClaimSide, claim.Control),
     "preconditions": (claim.Precondition, claim.Reference),
     "figures": (figure.Figure, figure.Panel),
     "papers": (declarations.Paper, declarations.Method, declarations.Scale, declarations.Search),

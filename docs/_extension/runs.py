@@ -13,8 +13,8 @@ from raretokens import csv_files
 from raretokens.claims.intervals import SIGNATURE
 from raretokens.metrics.score_files import flatten, signature_of
 from reproduction import paths
-from reproduction.papers.scores import PAIRED, TaskScores
 from reproduction.papers.task_names import TASKS
+from reproduction.papers.task_scores import PAIRED, TaskScores
 from reproduction.pipeline.trained import FILE
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from reproduction import paths
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.load import load_declarations
-from reproduction.papers.scores import AllScores, TaskScores
 from reproduction.papers.table import Table
+from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
 from reproduction.run_sheet import Sheet

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from reproduction.papers.claim import Claim
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 from reproduction.papers.verdicts import judge
 from tiny.run_sheet import DECLARED, line
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from raretokens.measure import tokenizers, transformers_models
-from raretokens.measure.measurement import Measurement, Options, measure_model
+from raretokens.measure.measurement import Measurement, MeasureOptions, measure_model
 from raretokens.measure.model import load_model
 
 
-def measured(path: Path, options: Options | None = None) -> list[Measurement]:
-    return measure_model(load_model(str(path)), options or Options(), print)
+def measured(path: Path, options: MeasureOptions | None = None) -> list[Measurement]:
+    return measure_model(load_model(str(path)), options or MeasureOptions(), print)
 
 
 def notes(found: list[Measurement]) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 from raretokens.claims.scores import SheetLine
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.load import load_declarations
-from reproduction.papers.scores import AllScores, TaskScores
 from reproduction.papers.table import Table
+from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.report.cells import Cell
 from reproduction.report.tables import table_cells
 from reproduction.run_sheet import Sheet

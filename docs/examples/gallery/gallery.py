@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 
 from raretokens.errors import UserError
 from raretokens.figure_style import CURVES, GROUPS, STYLE
-from raretokens.measure.measurement import Measurement, Options, measure_model
+from raretokens.measure.measurement import Measurement, MeasureOptions, measure_model
 from raretokens.measure.model import Model, load_model
 from raretokens.metrics.rows import evenly, unit
 from raretokens.metrics.score_files import flatten
@@ -101,8 +101,8 @@ def measure(model: Model, languages: str, pairs: dict[str, list[Pair]]) -> tuple
     def report(part: str) -> None:
         print(f"{model.name}: {part}", file=sys.stderr, flush=True)
 
-    (estimated,) = measure_model(model, Options(languages=languages, similarity_sets=pairs), report)
-    (by_ids,) = measure_model(model, Options(is_sorted=True), report)
+    (estimated,) = measure_model(model, MeasureOptions(languages=languages, similarity_sets=pairs), report)
+    (by_ids,) = measure_model(model, MeasureOptions(is_sorted=True), report)
     (stored,) = model.embeddings.values()
     rows = stored.read(np.arange(stored.shape[0]))
     numbers = {"metrics": _chosen(values(estimated)), "by_ids": _chosen(values(by_ids))}

@@ -11,10 +11,16 @@ from rich.console import Console
 from rich.table import Table
 
 from raretokens import csv_files
-from raretokens.claims.columns import COLUMNS, size_text
 from raretokens.claims.compare_systems import is_score_file, show_comparison
 from raretokens.claims.comparison import Comparison
-from raretokens.claims.effect_text import effect_text, few_seeds_text, interval_text, number_text
+from raretokens.claims.effect_text import (
+    VERDICT_COLUMNS,
+    effect_text,
+    few_seeds_text,
+    interval_text,
+    number_text,
+    size_text,
+)
 from raretokens.claims.item_scores import ItemScores, gather
 from raretokens.claims.own_claim import OwnClaim, check_comparable
 from raretokens.claims.score_formats import read
@@ -73,7 +79,7 @@ def judge_claims(arguments: argparse.Namespace) -> None:
     if not arguments.scores:
         raise UserError(f"{arguments.file}: no score files; give them after the file of claims")
     verdicts = judge(Path(arguments.file), gather(run for path in arguments.scores for run in read(path)))
-    rows = [{name: show(one) for name, show in COLUMNS.items()} for one in verdicts]
+    rows = [{name: show(one) for name, show in VERDICT_COLUMNS.items()} for one in verdicts]
     if arguments.json:
         print(json.dumps([_numbers(row) for row in rows], indent=1, ensure_ascii=False))
     elif arguments.csv:

@@ -16,7 +16,7 @@ from raretokens import csv_files
 from raretokens.claims.comparison import Comparison
 from raretokens.claims.effect_text import DIGITS, effect_text, interval_text, number_text
 from raretokens.claims.intervals import LEVEL, Interval
-from raretokens.claims.item_scores import Column
+from raretokens.claims.item_scores import ItemColumn
 from raretokens.claims.matched_items import FileRun, Matched, match
 from raretokens.claims.metric_direction import better
 from raretokens.claims.own_claim import OwnClaim, check_comparable
@@ -98,7 +98,7 @@ def _comparison(metric: str, matched: Matched) -> tuple[OwnClaim, Comparison]:
 def _of_metric(verdict: Verdict[OwnClaim], comparison: Comparison, matched: Matched) -> MetricComparison:
     metric = verdict.name
     columns = [row[metric] for row in matched.scores.columns.values() if metric in row]
-    items = next((len(one.items) for one in columns if isinstance(one, Column)), None)
+    items = next((len(one.items) for one in columns if isinstance(one, ItemColumn)), None)
     seeds = [set(value.seeds) for value in comparison.values.values() if value]
     has_width = verdict.reason != UNCHANGED and not comparison.lacks_variance
     return MetricComparison(

@@ -12,8 +12,8 @@ from raretokens.claims.expectation import EffectKind, Expectation, Side
 from raretokens.claims.intervals import (
     FEWEST_SEEDS,
     LEVEL,
+    EffectPart,
     Interval,
-    Part,
     Posterior,
     bootstrap_interval,
     moderated,
@@ -190,7 +190,7 @@ class Comparison:
         own = [variances.get(self.scores.first_of(run), (0.0, 0.0)) for run, _ in runs]
         more = seeds - len(self.seed_effects)  # a run with several seeds has as many more degrees of freedom
         planned = (freedom + more if freedom and freedom + more > 0 else freedom for _, freedom in own)
-        parts = [Part(variance, freedom, seeds) for (variance, _), freedom in zip(own, planned, strict=True)]
+        parts = [EffectPart(variance, freedom, seeds) for (variance, _), freedom in zip(own, planned, strict=True)]
         return moderated(values, freedoms, parts)
 
     @cached_property

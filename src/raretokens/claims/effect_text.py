@@ -1,14 +1,18 @@
-"""Effects, their intervals and their seeds as text. Every number of a comparison is formatted here."""
+"""Effects, their intervals and their seeds as text, and the columns of CSV files with verdicts.
+
+Every number of a comparison is formatted here.
+"""
 
 from collections.abc import Callable
 
 from raretokens.claims.comparison import Effect
 from raretokens.claims.expectation import EffectKind
 from raretokens.claims.intervals import Interval
-from raretokens.claims.verdict import Outcome, Verdict
+from raretokens.claims.verdict import TESTED, Outcome, Verdict
 from raretokens.files import round_digits
 
 DIGITS = 4  # significant digits of an effect in CSV files
+SIDE_DIGITS = 6  # significant digits of the numbers of the two sides
 FEW = {1: "one seed", 2: "two seeds"}
 
 
@@ -88,3 +92,32 @@ def lacks_seeds(verdict: Verdict) -> bool:
     """Whether a verdict is inconclusive because no seed variance is known, so that its interval is of the test set alone."""
     effect = verdict.effect
     return verdict.outcome == Outcome.INCONCLUSIVE and effect.has_few_seeds and effect.interval is None
+
+
+def size_text(verdict: Verdict) -> str:
+    """Return how the interval of a tested effect compares with the reported effect."""
+    return verdict.size or "" if verdict.outcome in TESTED else ""
+
+
+VERDICT_COLUMNS: dict[str, Callable[[Verdict], str]] = {
+    "claim": lambda verdict: verdict.name,
+    "paper": lambda verdict: verdict.claim.paper,
+    "statement": lambda verdict: verdict.claim.statement,
+    "metric": lambda verdict: verdict.claim.sides["left"].metric,
+    "verdict": lambda verdict: verdict.outcome,
+    "extent": lambda verdict: verdict.extent or "",
+    "size": size_text,
+    "fraction": lambda verdict: number_text(verdict.fraction(verdict.effect.value), 3),
+    "fraction_low": lambda verdict: number_text(verdict.fraction_interval and verdict.fraction_interval.low, 3),
+    "fraction_high": lambda verdict: number_text(verdict.fraction_interval and verdict.fraction_interval.high, 3),
+    "p": lambda verdict: number_text(verdict.p, 2),
+    "q": lambda verdict: number_text(verdict.q, 2),
+    "reason": lambda verdict: verdict.reason,
+    "left": lambda verdict: number_text(verdict.effect.left, SIDE_DIGITS),
+    "right": lambda verdict: number_text(verdict.effect.right, SIDE_DIGITS),
+    **{name: (lambda verdict, show=show: show(verdict.effect)) for name, show in EFFECT_COLUMNS.items()},
+    "reported": lambda verdict: number_text(verdict.reported),
+    "kind": lambda verdict: verdict.claim.effect,
+    "seeds": lambda verdict: str(verdict.effect.seeds),
+    "runs": lambda verdict: " / ".join(verdict.runs),
+}

@@ -102,7 +102,7 @@ def offset(variances: np.ndarray) -> np.ndarray:
     return np.maximum(variances, LEAST * np.median(variances, axis=-1, keepdims=True))
 
 
-class Part(NamedTuple):
+class EffectPart(NamedTuple):
     """The mean over seeds of one run, as a part of an effect."""
 
     variance: np.ndarray | float  # between the run's own seeds; shape (...)
@@ -168,7 +168,7 @@ def student(deviation: float, freedom: float) -> Posterior:
     return Posterior(np.ones(1), np.array([deviation**2]), np.array([freedom]))
 
 
-def moderated(variances: np.ndarray, freedom: np.ndarray, parts: Sequence[Part]) -> Posterior:
+def moderated(variances: np.ndarray, freedom: np.ndarray, parts: Sequence[EffectPart]) -> Posterior:
     """Return the posterior of the variance of a sum of parts.
 
     Under one d0 and s0^2 the variance of a part is (d0 s0^2 + d v) / (d0 + d) with d0 + d degrees of freedom. The sum has those
@@ -188,7 +188,7 @@ def moderated(variances: np.ndarray, freedom: np.ndarray, parts: Sequence[Part])
     return Posterior(weights / weights.sum(axis=-1, keepdims=True), sums, freedoms)
 
 
-def _of_parts(prior: float, scales: np.ndarray, parts: Sequence[Part]) -> tuple[np.ndarray, np.ndarray]:
+def _of_parts(prior: float, scales: np.ndarray, parts: Sequence[EffectPart]) -> tuple[np.ndarray, np.ndarray]:
     """Return the variance of the sum and its degrees of freedom for each s0^2 of `scales`."""
     if np.isinf(prior):
         return scales * sum(1 / part.seeds for part in parts), np.full_like(scales, NORMAL)

@@ -36,7 +36,7 @@ class RunScores(Strict):
     )
 
 
-class Column:
+class ItemColumn:
     """A metric of a run, item by item, in the order of the items' names."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Column:
         return int(self.clusters.max()) + 1
 
 
-def resampled(columns: Sequence[Column]) -> np.ndarray:
+def resampled(columns: Sequence[ItemColumn]) -> np.ndarray:
     """Return the means of runs with the same items on resampled test sets; shape (runs, RESAMPLES).
 
     The deviations are multiplied by sqrt(n / (n - 1)) for n clusters, which makes their variance unbiased.
@@ -85,22 +85,22 @@ def resampled(columns: Sequence[Column]) -> np.ndarray:
 class ItemScores(Scores):
     """TaskScores of runs that are given item by item, without the files of the pipeline."""
 
-    columns: dict[str, dict[str, Column | float]] = field(default_factory=dict)  # run -> metric -> scores
+    columns: dict[str, dict[str, ItemColumn | float]] = field(default_factory=dict)  # run -> metric -> scores
     replicates: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)  # run and metric -> its resamples
 
     def number(self, name: str, metric: str) -> float | None:
         column = self.columns.get(name, {}).get(metric)
-        return column.number if isinstance(column, Column) else column
+        return column.number if isinstance(column, ItemColumn) else column
 
     def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
-        columns = {run: one for run, row in self.columns.items() if isinstance(one := row.get(metric), Column)}
+        columns = {run: one for run, row in self.columns.items() if isinstance(one := row.get(metric), ItemColumn)}
         if name in columns and (name, metric) not in self.replicates:
             rows = zip(columns, resampled(list(columns.values())), strict=True)
             self.replicates |= {(run, metric): columns[run].metric_of(values) for run, values in rows}
         return self.replicates.get((name, metric))
 
     def test_freedom(self, metric: str) -> float:
-        units = [one.units - 1 for row in self.columns.values() if isinstance(one := row.get(metric), Column)]
+        units = [one.units - 1 for row in self.columns.values() if isinstance(one := row.get(metric), ItemColumn)]
         return min(units, default=super().test_freedom(metric))
 
     def side(self, system: str, metric: str) -> Side:
@@ -153,7 +153,7 @@ def gather(runs: Iterable[tuple[str, RunScores]]) -> ItemScores:
     return found
 
 
-def _column(where: str, run: RunScores, scores: list[float] | float, is_logarithm: bool) -> Column | float:
+def _column(where: str, run: RunScores, scores: list[float] | float, is_logarithm: bool) -> ItemColumn | float:
     if not isinstance(scores, list):
         if run.seed is None:
             raise UserError(f"{where}: one number of a fixed model has no variance; give the score of each item, or a `seed`")
@@ -164,16 +164,16 @@ def _column(where: str, run: RunScores, scores: list[float] | float, is_logarith
         raise UserError(f"{where}: {len(scores)} scores, {len(items)} items, {len(clusters)} clusters; they must be as many")
     if len(set(items)) < len(items):
         raise UserError(f"{where}: two items have the same name; the names of `items` must differ")
-    column = Column(scores, items, clusters, is_logarithm)
+    column = ItemColumn(scores, items, clusters, is_logarithm)
     if not np.isfinite(column.number):
         raise UserError(f"{where}: the exponential of the mean {column.mean:.4g} is too large; leave it out of `logarithms`")
     return column
 
 
-def _compare(where: str, column: Column | float, metric: str, scores: ItemScores) -> None:
+def _compare(where: str, column: ItemColumn | float, metric: str, scores: ItemScores) -> None:
     """Raise UserError if another run has scores of other items."""
-    others = ((name, one) for name, row in scores.columns.items() if isinstance(one := row.get(metric), Column))
-    for name, other in others if isinstance(column, Column) else ():
+    others = ((name, one) for name, row in scores.columns.items() if isinstance(one := row.get(metric), ItemColumn))
+    for name, other in others if isinstance(column, ItemColumn) else ():
         if other.is_logarithm != column.is_logarithm:
             raise UserError(f"{where}: is in `logarithms` of only one of this run and {name}; must be in both")
         if other.items != column.items:

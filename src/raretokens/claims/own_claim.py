@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from raretokens.claims.comparison import Comparison
 from raretokens.claims.expectation import Expectation, Side
-from raretokens.claims.item_scores import Column, ItemScores
+from raretokens.claims.item_scores import ItemColumn, ItemScores
 from raretokens.errors import UserError
 
 
@@ -39,7 +39,7 @@ def check_comparable(claim: OwnClaim, comparison: Comparison, scores: ItemScores
         seeds = "; ".join(f"{side.runs[0]} has {', '.join(map(str, value.seeds))}" for side, value in of_sides)
         raise UserError(f"no seed in common: {seeds}; systems are compared over the seeds that both have")
     columns = [scores.columns[run][claim.metric] for runs in comparison.seed_runs.values() for run in runs if run]
-    lists = [one for one in columns if isinstance(one, Column)]
+    lists = [one for one in columns if isinstance(one, ItemColumn)]
     if 0 < len(lists) < len(columns):
         raise UserError(f"{claim.metric}: some runs have one number and others a score for each item; all need the same form")
     if any(one.units < 2 for one in lists):
@@ -52,7 +52,7 @@ def _check_positive(run: str, metric: str, scores: ItemScores) -> None:
     """Raise UserError if a metric is negative, or negative scores make it so on a resampled test set."""
     number, column, where = scores.number(run, metric) or 0.0, scores.columns[run][metric], ""
     resamples = scores.bootstrap(run, metric)
-    if number >= 0 and resamples is not None and isinstance(column, Column) and column.scores.min() < 0:
+    if number >= 0 and resamples is not None and isinstance(column, ItemColumn) and column.scores.min() < 0:
         number, where = float(resamples.min()), " on a resampled test set"
     if number < 0:
         raise UserError(f"{metric}: {run} has {number:.4g}{where}; a ratio needs 0 or more: use `effect: difference`")

@@ -1,17 +1,16 @@
 """Measurement of any model: its embeddings, which are read from its files, and its predictions for a text.
 
-model          a model folder or a file; formats, word_vectors and inference_models read its files
-hub_folder     a model of the Hugging Face Hub as a folder in the cache; hub sends the requests
-stored_matrix  rows of a matrix in a file, dequantised where they are integers; vocabularies names the rows
-embeddings     the embedding matrices of a folder: found by transformers_models on the meta device, or by name
-tokenizers     the tokenizer of a folder; texts encodes a text with it, or estimates frequencies where there is no text
-measurement    the metrics of each embedding; row_order arranges rows in the order that metrics expect
-predictions    perplexity, Uniq and continuations of causal models
-hidden_states  anisotropy of the hidden states of each layer, from sums over the positions of a text
-streaming      sums over embeddings that do not fit in memory
-comparison     differences between models, with bootstrap replicates of the geometry
-output         summaries and differences as lines; page: HTML, Markdown, CSV, JSON and figures
-row_length     notes where I(W) depends on the length of rows
-notes          assumptions, and parts that were left out, with the reason; progress
-candidates     candidates for under-trained rows, with explanations
+model               a model folder or a file; formats, word_vectors and inference_models read its files
+hub_folder          a model of the Hugging Face Hub as a folder in the cache; hub sends the requests
+stored_matrix       rows of a matrix in a file, dequantised where they are integers; vocabularies names the rows
+embeddings          the embedding matrices of a folder: found by transformers_models on the meta device, or by name
+tokenizers          the tokenizer of a folder; texts encodes a text with it, or estimates frequencies where there is no text
+measurement         the metrics of each embedding; row_order arranges rows in the order that metrics expect
+causal_predictions  perplexity, Uniq and continuations of causal models
+hidden_states       anisotropy of the hidden states of each layer, from sums over the positions of a text
+streaming           sums over embeddings that do not fit in memory
+model_comparison    differences between models, with bootstrap replicates of the geometry
+output              summaries and differences as lines; page: HTML, Markdown, CSV, JSON and figures
+notes               assumptions, parts that were left out, and where I(W) depends on the length of rows; progress
+candidates          candidates for under-trained rows, with explanations
 """

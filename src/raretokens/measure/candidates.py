@@ -9,7 +9,7 @@ import numpy as np
 from raretokens.measure.model import Model
 from raretokens.measure.notes import Notes
 from raretokens.measure.row_order import Arrangement
-from raretokens.measure.tokenizers import Tokenizer
+from raretokens.measure.tokenizers import ModelTokenizer
 from raretokens.metrics.score_files import Metrics
 from raretokens.metrics.undertrained import INDICATORS, find_undertrained
 from raretokens.vocabulary import SPECIALS
@@ -73,7 +73,7 @@ def find_candidates(
     return {"undertrained": (values, found.signature)}, listed
 
 
-def can_reach(tokenizer: Tokenizer, ids: Sequence[int], occurring: Sequence[bool]) -> list[bool | None]:
+def can_reach(tokenizer: ModelTokenizer, ids: Sequence[int], occurring: Sequence[bool]) -> list[bool | None]:
     """Return whether some text contains each token: the counted text, or the token's own text alone or after other text.
 
     None for a token that is not complete UTF-8, because its own text cannot show it.
@@ -87,7 +87,7 @@ def can_reach(tokenizer: Tokenizer, ids: Sequence[int], occurring: Sequence[bool
     ]
 
 
-def explain(tokenizer: Tokenizer | None, id: int, token: str | None, is_reached: bool | None) -> str:
+def explain(tokenizer: ModelTokenizer | None, id: int, token: str | None, is_reached: bool | None) -> str:
     """Return the reason for a row of the file, or "none found" for a token that looks like any other.
 
     `is_reached` is what can_reach() returns for the row.

@@ -58,9 +58,9 @@ def measure(arguments: argparse.Namespace) -> None:
 def measure_with(arguments: argparse.Namespace, readers: "Sequence[Reader]" = ()) -> None:
     """Measure models, also those that further readers know (see load_model)."""
     from raretokens.measure import output
-    from raretokens.measure.comparison import compare
-    from raretokens.measure.measurement import Options, count_parts, measure_model
+    from raretokens.measure.measurement import MeasureOptions, count_parts, measure_model
     from raretokens.measure.model import distinct_names, load_model
+    from raretokens.measure.model_comparison import compare
     from raretokens.measure.notes import progress
     from raretokens.measure.texts import find_texts
     from raretokens.measure.word_similarity import read_similarity_sets
@@ -80,7 +80,7 @@ def measure_with(arguments: argparse.Namespace, readers: "Sequence[Reader]" = ()
     if of_text and not texts:
         raise UserError(f"--{of_text[0].replace('_', '-')}: needs --text as well, which the model reads")
     sets = read_similarity_sets(arguments.similarity)
-    options = Options(
+    options = MeasureOptions(
         texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading, arguments.compare
     )
     if arguments.out:

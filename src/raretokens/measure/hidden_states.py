@@ -26,7 +26,7 @@ MAX_SCATTER = 4_000_000_000  # bytes of all scatter matrices, above which IsoSco
 MIN_WINDOWS = 10  # windows below which the mean cosine has no replicates
 
 
-class Window(NamedTuple):
+class StateWindow(NamedTuple):
     """A block of the text, and where its states are added."""
 
     length: int  # positions that stand for tokens of the text; padding follows
@@ -47,7 +47,7 @@ class LayerSums:
         self.scatter = torch.zeros(width, width, device=device) if has_scatter else None  # around the mean
         self.sample = np.zeros((sample, width), np.float32)
 
-    def add(self, states: Tensor, windows: Sequence[Window]) -> None:
+    def add(self, states: Tensor, windows: Sequence[StateWindow]) -> None:
         """Add the states of windows (windows x positions x d)."""
         added, before, kept = 0, self.number.sum(), []
         for row, window in zip(states, windows, strict=True):
@@ -130,10 +130,10 @@ class HiddenStates:
         self.waiting = [self._window(start, min(block, length - start), chosen, len(starts)) for start in starts][::-1]
         self.layers: list[LayerSums] = []
 
-    def _window(self, start: int, length: int, chosen: np.ndarray, windows: int) -> Window:
+    def _window(self, start: int, length: int, chosen: np.ndarray, windows: int) -> StateWindow:
         low, high = np.searchsorted(chosen, (start, start + length))
         part = start // self.block * self.parts // windows
-        return Window(length, part, chosen[low:high] - start, slice(int(low), int(high)))
+        return StateWindow(length, part, chosen[low:high] - start, slice(int(low), int(high)))
 
     def add(self, states: Sequence[Tensor]) -> None:
         """Add the states of the next blocks (per layer: blocks x positions x d). Leave everything out if this fails once."""

@@ -8,14 +8,13 @@ import numpy as np
 import torch
 
 from raretokens.errors import UserError
-from raretokens.measure import predictions, row_bootstrap, streaming
+from raretokens.measure import causal_predictions, row_bootstrap, streaming
 from raretokens.measure.candidates import find_candidates
 from raretokens.measure.embeddings import MATRIX, TIED
 from raretokens.measure.model import Model
-from raretokens.measure.notes import Notes, Report
-from raretokens.measure.row_length import length_note
+from raretokens.measure.notes import Notes, Report, length_note
 from raretokens.measure.row_order import Arrangement, OrderedRows, arrange_rows
-from raretokens.measure.texts import Texts, count_tokens, estimate_counts, has_windows_line_ends, read_ids
+from raretokens.measure.texts import TextPaths, count_tokens, estimate_counts, has_windows_line_ends, read_ids
 from raretokens.measure.word_similarity import measure_similarity
 from raretokens.metrics.frequency import lengths, norm_by_frequency, zipfian_whitening
 from raretokens.metrics.geometry import all_but_top_geometry, frequency_geometry, row_geometry
@@ -29,16 +28,16 @@ MAX_POINTS = 400  # per group in a figure
 
 
 @dataclass(frozen=True)
-class Options:
+class MeasureOptions:
     """Inputs and settings of a measurement."""
 
-    texts: Texts | None = None
+    texts: TextPaths | None = None
     fractions: list[float] | None = None  # shares of the token types that are frequent, medium and rare
     is_sorted: bool = False  # whether token ids are sorted by falling frequency
     languages: str | None = None  # languages of wordfreq, from which frequencies are estimated where no text is given
     similarity_sets: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
     max_tokens: int | None = None  # tokens of the text that are read at most
-    reading: Mapping[str, Any] = field(default_factory=dict)  # fields of predictions.Reading
+    reading: Mapping[str, Any] = field(default_factory=dict)  # fields of causal_predictions.Reading
     has_intervals: bool = False  # whether the geometry gets bootstrap replicates, as a comparison needs
 
 
@@ -61,7 +60,7 @@ class Measurement:
         return self.model if self.embedding in (MATRIX, TIED) else f"{self.model}, {self.embedding}"
 
 
-def measure_model(model: Model, options: Options, report: Report) -> list[Measurement]:
+def measure_model(model: Model, options: MeasureOptions, report: Report) -> list[Measurement]:
     """Measure every embedding, and the predictions for the text if there is one. Note parts that fail, and leave them out."""
     notes = Notes(report=report)
     for note in model.notes:
@@ -100,14 +99,14 @@ def _absent(arrangement: Arrangement) -> int:
     return int(np.sum(is_absent[len(SPECIALS) :]))
 
 
-def count_parts(model: Model, options: Options) -> int:
+def count_parts(model: Model, options: MeasureOptions) -> int:
     """Return how many parts measure_model() reports at most, for a progress bar."""
     has_counts = bool(options.texts or options.languages or model.counts is not None)
     each = 3 + 3 * has_counts + bool(options.similarity_sets) + options.has_intervals
     return len(model.embeddings) * each + bool(options.texts)
 
 
-def _find_counts(model: Model, options: Options, notes: Notes) -> tuple[np.ndarray | None, str]:
+def _find_counts(model: Model, options: MeasureOptions, notes: Notes) -> tuple[np.ndarray | None, str]:
     """Return the count of each token, and the part of signatures that names frequencies which are not counted in a text."""
     if options.texts and model.tokenizer is None:
         notes.append("frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read")
@@ -126,17 +125,17 @@ def _find_counts(model: Model, options: Options, notes: Notes) -> tuple[np.ndarr
     return None, ""
 
 
-def _note_line_ends(model: Model, texts: Texts, notes: Notes) -> None:
+def _note_line_ends(model: Model, texts: TextPaths, notes: Notes) -> None:
     for path in dict.fromkeys(texts):
         if model.line_end is None and has_windows_line_ends(path):
             notes.append(f"{path.name}: lines end in \\r\\n, so a tokenizer may give tokens for \\r; dos2unix converts the text")
 
 
-def _measure_text(model: Model, options: Options, one: Measurement) -> tuple[Metrics, Replicates]:
-    reading = predictions.Reading(**model.reading | options.reading).within(model.max_positions)
+def _measure_text(model: Model, options: MeasureOptions, one: Measurement) -> tuple[Metrics, Replicates]:
+    reading = causal_predictions.Reading(**model.reading | options.reading).within(model.max_positions)
     if reading.context >= reading.window:
         raise UserError(f"--context: {reading.context} is not allowed: should be below the window of {reading.window}")
-    causal = predictions.load_causal_model(model, reading)
+    causal = causal_predictions.load_causal_model(model, reading)
     if causal.dtype != torch.float32:
         name = str(causal.dtype).removeprefix("torch.")
         one.notes.append(f"the model reads the text in {name}, as its weights are stored")
@@ -144,12 +143,12 @@ def _measure_text(model: Model, options: Options, one: Measurement) -> tuple[Met
         one.notes.append("no start token is known: id 0 stands before the text")
     one.notes.report("text")
     ids = read_ids(model.tokenizer, options.texts.read, model.line_end, options.max_tokens)
-    return predictions.measure_text(model, causal, ids, one.row_groups, reading, one.notes)
+    return causal_predictions.measure_text(model, causal, ids, one.row_groups, reading, one.notes)
 
 
 @np.errstate(all="ignore")  # values that are not finite are noted
 def measure_embedding(
-    model: Model, role: str, arrangement: Arrangement, options: Options, report: Report, origin: str = ""
+    model: Model, role: str, arrangement: Arrangement, options: MeasureOptions, report: Report, origin: str = ""
 ) -> Measurement:
     """Compute all metrics of the embedding with this role, whose rows are arranged in metric order.
 

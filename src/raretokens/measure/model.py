@@ -27,7 +27,7 @@ from raretokens.measure.hub import is_hub_name
 from raretokens.measure.hub_folder import DownloadError, HubFolder
 from raretokens.measure.notes import Notes
 from raretokens.measure.stored_matrix import StoredMatrix
-from raretokens.measure.tokenizers import Tokenizer, load_tokenizer, special_ids
+from raretokens.measure.tokenizers import ModelTokenizer, load_tokenizer, special_ids
 from raretokens.measure.vocabularies import find_tokens, name_rows
 
 SHARD = re.compile(r"model-\d{5}-of-\d{5}")
@@ -43,7 +43,7 @@ class Model:
     path: Path
     embeddings: dict[str, StoredMatrix]  # keys: roles (see embeddings.py)
     special_ids: list[int | None] = field(default_factory=lambda: [None] * 4)  # ids of <s>, <pad>, </s>, <unk>
-    tokenizer: Tokenizer | None = None
+    tokenizer: ModelTokenizer | None = None
     row_names: list[str] | None = None  # tokens of the rows, if there is no tokenizer
     counts: np.ndarray | None = None  # token counts of the training text, if they are known
     groups: dict[str, Any] | None = None  # frequency groups that the model's own files declare

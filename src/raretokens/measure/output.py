@@ -4,17 +4,17 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from raretokens.measure import comparison
-from raretokens.measure.comparison import Comparison, Difference
+from raretokens.measure import model_comparison
 from raretokens.measure.hidden_states import PREFIX
 from raretokens.measure.measurement import Measurement
+from raretokens.measure.model_comparison import Difference, ModelComparison
 
 SUMMARY = {
     "isotropy": "I(W)", "isotropy_unit_rms": "I(W), unit length", "cosine.mean": "mean cosine",
     "norm_by_frequency": "mean length", "effective_rank": "effective rank", "iso_score": "IsoScore",
     "frequency_probe.accuracy": "frequency probe, %", "ppl": "perplexity", "uniq": "Uniq",
 }  # fmt: skip
-COLUMN_NAMES = {"total": "all", **comparison.GROUPS}
+COLUMN_NAMES = {"total": "all", **model_comparison.GROUPS}
 LAYER_COLUMNS = {
     "mean_cosine": "mean cosine", "centred_cosine": "minus mean", "iso_score": "IsoScore",
     "first_direction": "1st direction", "norm": "length", "first_norm": "1st position",
@@ -25,7 +25,7 @@ def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Return the path of each metric, with the number of each embedding as text, except for those by layer."""
     numbers: dict[str, list[str]] = {}
     for index, one in enumerate(measurements):
-        for path, number, _ in comparison.signed_numbers(one.metrics):
+        for path, number, _ in model_comparison.signed_numbers(one.metrics):
             if not path.startswith(PREFIX):
                 numbers.setdefault(path, [""] * len(measurements))[index] = to_text(number)
     return [{"path": path, "numbers": texts} for path, texts in numbers.items()]
@@ -40,12 +40,12 @@ def layer_rows(one: Measurement) -> list[list[str]]:
 
 def summary(one: Measurement) -> list[str]:
     """Return about ten lines on an embedding: its most important numbers by frequency group, and candidates."""
-    found = {path: number for path, number, _ in comparison.signed_numbers(one.metrics)}
+    found = {path: number for path, number, _ in model_comparison.signed_numbers(one.metrics)}
     lines = [f"{one.title}: {one.facts['rows']:,} rows x {one.facts['width']:,}, {one.facts['dtype']}"]
     lines.append(f"  {'':20}" + "".join(f"{name:>12}" for name in COLUMN_NAMES.values()))
     for path, label in SUMMARY.items():
         total = found.get(path, found.get(f"{path}.total"))
-        numbers = [total, *(found.get(f"{path}.{group}") for group in comparison.GROUPS)]
+        numbers = [total, *(found.get(f"{path}.{group}") for group in model_comparison.GROUPS)]
         if any(number is not None for number in numbers):
             lines.append(f"  {label:20}" + "".join(f"{to_text(number):>12}" for number in numbers).rstrip())
     if (number := found.get("undertrained.candidates")) is not None:
@@ -70,7 +70,7 @@ def metric_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
             yield from ("".join(f"{text:>14}" for text in row) for row in (["layer", *LAYER_COLUMNS.values()], *rows))
 
 
-def difference_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
+def difference_lines(comparisons: Sequence[ModelComparison]) -> Iterator[str]:
     """Yield the verdict on each comparison, and a line for each difference."""
     for one in comparisons:
         yield f"{one.second} minus {one.first}"

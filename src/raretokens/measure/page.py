@@ -15,10 +15,9 @@ from matplotlib.figure import Figure
 
 from raretokens.figure_style import CURVES, GROUPS, STYLE
 from raretokens.files import atomic_write, write_text
-from raretokens.measure import comparison
-from raretokens.measure.comparison import Comparison
 from raretokens.measure.hidden_states import LAST, PREFIX
 from raretokens.measure.measurement import Measurement
+from raretokens.measure.model_comparison import ModelComparison, signed_numbers
 from raretokens.measure.output import LAYER_COLUMNS, interval_text, layer_rows, metric_rows, to_text
 from raretokens.metrics.score_files import layout
 
@@ -37,7 +36,7 @@ AXES = {"projection": ("first", "second"), "norm": ("log10 of relative frequency
 COLUMNS, WIDTH, HEIGHT = 3, 7.6, 2.7  # panels per row; inches
 
 
-def write(measurements: Sequence[Measurement], folder: Path, comparisons: Sequence[Comparison] = ()) -> None:
+def write(measurements: Sequence[Measurement], folder: Path, comparisons: Sequence[ModelComparison] = ()) -> None:
     """Write index.html (self-contained), measure.md, measure.csv, measure.json, and an SVG for each figure."""
     figures = draw(measurements)
     for name, svg in figures.items():
@@ -77,7 +76,7 @@ def _to_csv(measurements: Sequence[Measurement]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("model", "embedding", "metric", "value", "signature"))
-    writer.writerows((one.model, one.embedding, *row) for one in measurements for row in comparison.signed_numbers(one.metrics))
+    writer.writerows((one.model, one.embedding, *row) for one in measurements for row in signed_numbers(one.metrics))
     return text.getvalue()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.files import read_blocks
 from raretokens.measure.model import Model
-from raretokens.measure.tokenizers import Tokenizer
+from raretokens.measure.tokenizers import ModelTokenizer
 
 READ = 1 << 20  # characters per read
 BLOCK = 1 << 16  # characters that are encoded as one text
@@ -27,14 +27,14 @@ WORDS = 10_000  # words that are encoded together
 SUBWORD, MAX_SUBWORDS = ("Ġ", "▁"), 0.1  # marks of a blank before a subword token; the largest share of words that begin so
 
 
-class Texts(NamedTuple):
+class TextPaths(NamedTuple):
     """The text whose tokens are counted, and the text that a causal model reads."""
 
     counted: Path
     read: Path
 
 
-def find_texts(text: Path, test: Path | None) -> Texts:
+def find_texts(text: Path, test: Path | None) -> TextPaths:
     """Return the texts of a file, or of a prepared corpus of the pipeline.
 
     Without `test`, a file serves both purposes. Of a corpus, the training text is counted and the test text is read.
@@ -44,10 +44,10 @@ def find_texts(text: Path, test: Path | None) -> Texts:
     for path in (text, test or text):
         if not path.is_file():
             raise UserError(f"{path}: no such text")
-    return Texts(text, test or text)
+    return TextPaths(text, test or text)
 
 
-def count_tokens(tokenizer: Tokenizer, path: Path, line_end: int | None) -> np.ndarray:
+def count_tokens(tokenizer: ModelTokenizer, path: Path, line_end: int | None) -> np.ndarray:
     """Count each id of the tokenizer in a text."""
     counts = np.zeros(tokenizer.size, np.int64)
     for ids in encode_text(tokenizer, path, line_end):
@@ -63,7 +63,7 @@ def has_windows_line_ends(path: Path) -> bool:
         return b"\r\n" in file.read(READ)
 
 
-def read_ids(tokenizer: Tokenizer, path: Path, line_end: int | None, limit: int | None) -> np.ndarray:
+def read_ids(tokenizer: ModelTokenizer, path: Path, line_end: int | None, limit: int | None) -> np.ndarray:
     """Return the first ids of a text, at most `limit`."""
     parts, length = [], 0
     for part in encode_text(tokenizer, path, line_end):
@@ -76,7 +76,7 @@ def read_ids(tokenizer: Tokenizer, path: Path, line_end: int | None, limit: int 
     return np.concatenate(parts)[:limit]
 
 
-def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Iterator[np.ndarray]:
+def encode_text(tokenizer: ModelTokenizer, path: Path, line_end: int | None) -> Iterator[np.ndarray]:
     """Yield the ids of a UTF-8 text, block by block. `line_end` replaces each line feed; None: encode the text as it is."""
     try:
         if line_end is None:
@@ -94,7 +94,7 @@ def _concatenate(rows: list[list[int]]) -> np.ndarray:
     return np.fromiter(chain.from_iterable(rows), np.int64)
 
 
-def _split(tokenizer: Tokenizer, path: Path) -> Iterator[str]:
+def _split(tokenizer: ModelTokenizer, path: Path) -> Iterator[str]:
     """Cut a text into blocks whose concatenated ids equal those of the whole text, without a byte order mark."""
     text, wanted = "", BLOCK
     with open(path, encoding="utf-8-sig", newline="") as file:
@@ -111,7 +111,7 @@ def _split(tokenizer: Tokenizer, path: Path) -> Iterator[str]:
         yield text
 
 
-def _find_cut(tokenizer: Tokenizer, text: str, near: int) -> tuple[int, int] | None:
+def _find_cut(tokenizer: ModelTokenizer, text: str, near: int) -> tuple[int, int] | None:
     """Find a cut that does not change the ids. Return the end of a block and the start of the next, or None.
 
     If a tokenizer puts a blank before every text, the cut is at a blank, which is left out.

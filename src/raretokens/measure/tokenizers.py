@@ -21,7 +21,7 @@ FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.spm", "tekke
          "vocab-src.json", "vocab.bpe", "dict.txt", "tokenizer_config.json")  # fmt: skip
 
 
-class Tokenizer(ABC):
+class ModelTokenizer(ABC):
     """A tokenizer that adds no special tokens around a text."""
 
     def __init__(self, tokens: Mapping[int, str]) -> None:
@@ -41,7 +41,7 @@ class Tokenizer(ABC):
         return None
 
 
-class FastTokenizer(Tokenizer):
+class FastTokenizer(ModelTokenizer):
     """A tokenizer of the library tokenizers."""
 
     def __init__(self, model: "tokenizers.Tokenizer") -> None:
@@ -78,7 +78,7 @@ def read_fast(folder: Path) -> FastTokenizer:
     return FastTokenizer(model)
 
 
-class TransformersTokenizer(Tokenizer):
+class TransformersTokenizer(ModelTokenizer):
     """The tokenizer that transformers loads from a folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -97,7 +97,7 @@ class TransformersTokenizer(Tokenizer):
         return self.model.decode([id], skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
-class SentencePieceTokenizer(Tokenizer):
+class SentencePieceTokenizer(ModelTokenizer):
     """A SentencePiece model whose tokens may have other ids, as in Marian and the pipeline. Tokens without an id are unknown.
 
     Args:
@@ -133,7 +133,7 @@ class SentencePieceTokenizer(Tokenizer):
         return token if token in self.added else self.model.decode_pieces([token])
 
 
-def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) -> Tokenizer | None:
+def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) -> ModelTokenizer | None:
     """Return the tokenizer of a model folder, or None if it has no tokenizer file. Note assumptions.
 
     Raises:
@@ -160,7 +160,7 @@ def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) ->
     raise UserError(f"the tokenizer cannot be read: {reason}")
 
 
-def load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> Tokenizer | None:
+def load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> ModelTokenizer | None:
     """Return the tokenizer beside weights of CTranslate2 or Marian, or None if there is none.
 
     If a vocabulary file gives the name of each row, the tokens of a SentencePiece model have the ids of these rows.
@@ -177,7 +177,7 @@ def load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> Tokenize
     return _read(SentencePieceTokenizer, models[0], ids) if models else None
 
 
-def _read(reader: Callable[..., Tokenizer], *arguments: Any) -> Tokenizer:
+def _read(reader: Callable[..., ModelTokenizer], *arguments: Any) -> ModelTokenizer:
     try:
         return reader(*arguments)
     except ImportError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from raretokens.errors import UserError
 from raretokens.measure.notes import Notes
-from raretokens.measure.tokenizers import Tokenizer, load_engine_tokenizer, special_ids
+from raretokens.measure.tokenizers import ModelTokenizer, load_engine_tokenizer, special_ids
 
 
 def read_vocabulary(path: Path, rows: int) -> list[str]:
@@ -34,7 +34,7 @@ def read_vocabulary(path: Path, rows: int) -> list[str]:
 
 
 def name_rows(
-    names: list[str] | None, tokenizer: Tokenizer | None, vocabulary: Path | None, rows: int, notes: Notes
+    names: list[str] | None, tokenizer: ModelTokenizer | None, vocabulary: Path | None, rows: int, notes: Notes
 ) -> list[str] | None:
     """Return the tokens of the file `vocabulary` if the model has none for its rows, else `names`, with a note.
 
@@ -87,7 +87,7 @@ def find_tokens(
         names: the tokens in the file of the weights, if it has them.
         vocabulary: a file that names the rows if no file of the folder does.
     """
-    tokenizer: Tokenizer | None = None
+    tokenizer: ModelTokenizer | None = None
     paths = [folder / f"{name}{suffix}" for name in VOCABULARIES for suffix in (".json", ".txt")]
     path = next((path for path in paths if path.is_file()), None) if names is None else None
     if path:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from raretokens.errors import UserError
+from raretokens.measure.causal_predictions import Reading
 from raretokens.measure.embeddings import TIED, single_embedding
 from raretokens.measure.formats import read_file
 from raretokens.measure.model import Model, flatten_reading, hub_advice
 from raretokens.measure.notes import Notes
-from raretokens.measure.predictions import Reading
 from raretokens.measure.tokenizers import SentencePieceTokenizer
 from raretokens.measure.transformers_models import choose_device
 from raretokens.measure.vocabularies import name_rows

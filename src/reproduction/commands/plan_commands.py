@@ -22,7 +22,7 @@ from reproduction.pipeline.machine.settings import device as own_device
 from reproduction.pipeline.parameters_file import load
 from reproduction.pipeline.planning.plan import UTILISATION, Planned, plan
 from reproduction.pipeline.planning.refusal import Resources, available, fits
-from reproduction.pipeline.planning.vocabulary import vocabulary_size
+from reproduction.pipeline.planning.vocabulary_size import vocabulary_size
 from reproduction.training.models.shapes import MODELS
 
 SHOWN = {  # heading -> field of a row

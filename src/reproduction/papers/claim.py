@@ -9,8 +9,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from raretokens.claims.expectation import Expectation
-from raretokens.claims.expectation import Side as OfRun
+from raretokens.claims.expectation import Expectation, Side
 from raretokens.schema import Section
 from reproduction.papers.task_names import TaskName
 
@@ -18,7 +17,7 @@ GROUP = re.compile(r"\.(total|freq|med|rare)$")  # end of a metric of one freque
 OWN = {"interpretation": "our interpretation", "control": "our control", "experiment": "our experiment"}
 
 
-class Side(OfRun):
+class ClaimSide(Side):
     """One of the two numbers of a claim, and the number that the paper reports."""
 
     reported: tuple[str, str, str, str] | None = Field(
@@ -29,8 +28,8 @@ class Side(OfRun):
 class Control(Section):
     """The same effect in runs without the cause. It is subtracted from the claim's effect, or divides a ratio."""
 
-    left: Side = Field(description="replaces the left side of the claim")
-    right: Side | None = Field(None, description="replaces the right side of the claim")
+    left: ClaimSide = Field(description="replaces the left side of the claim")
+    right: ClaimSide | None = Field(None, description="replaces the right side of the claim")
 
 
 class Reference(Section):
@@ -77,8 +76,8 @@ class Claim(Expectation):
     figures: list[int] = Field([], description="numbers in the paper")
     section: str = Field("", description="section of the paper")
     task: TaskName = Field(description="task of the runs")
-    left: Side = Field(description="number that the statement describes")
-    right: Side | None = Field(None, description="number to compare with; without it, left itself is the effect")
+    left: ClaimSide = Field(description="number that the statement describes")
+    right: ClaimSide | None = Field(None, description="number to compare with; without it, left itself is the effect")
     control: Control | None = Field(None, description="the same effect in runs without the cause")
     needs: list[str] = Field([], description="names of preconditions")
     by_construction: str | None = Field(
@@ -95,11 +94,11 @@ class Claim(Expectation):
     unreported: str | None = Field(None, description="reason why the paper reports no such effect")
 
     @property
-    def sides(self) -> dict[str, Side]:
+    def sides(self) -> dict[str, ClaimSide]:
         return _sides(self)
 
     @property
-    def all_sides(self) -> dict[str, Side]:
+    def all_sides(self) -> dict[str, ClaimSide]:
         """The sides of the claim, then those of its control, whose names begin with `control.`."""
         control = _sides(self.control) if self.control else {}
         return {**self.sides, **{f"control.{name}": side for name, side in control.items()}}
@@ -157,5 +156,5 @@ class Claim(Expectation):
         return self
 
 
-def _sides(of: Claim | Control) -> dict[str, Side]:
+def _sides(of: Claim | Control) -> dict[str, ClaimSide]:
     return {"left": of.left, **({"right": of.right} if of.right else {})}

@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from raretokens import csv_files
 from raretokens.errors import exit_on_error
-from reproduction.papers.claim import Claim, Precondition, Side
+from reproduction.papers.claim import Claim, ClaimSide, Precondition
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.load import load_declarations
 from reproduction.paths import PAPERS
@@ -42,11 +42,11 @@ TESTED: dict[str, Callable[[Claim], str]] = {
 }
 
 
-def _runs(side: Side) -> str:
+def _runs(side: ClaimSide) -> str:
     return " or ".join(side.runs) + " (data)" * side.data
 
 
-def _metric(side: Side) -> str:
+def _metric(side: ClaimSide) -> str:
     return side.metric if side.at is None else f"{side.metric} at {side.at}"
 
 
@@ -54,7 +54,7 @@ def _within(margin: float | None) -> str:
     return "" if margin is None else f" within {margin:g}"
 
 
-def _controls(claim: Claim) -> Iterable[Side]:
+def _controls(claim: Claim) -> Iterable[ClaimSide]:
     return (side for name, side in claim.all_sides.items() if name not in claim.sides)
 
 

@@ -7,8 +7,8 @@ from raretokens.claims.comparison import Comparison, Effect
 from raretokens.claims.expectation import EffectKind
 from raretokens.claims.intervals import Interval
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.logit_bias import Baseline, baselines
-from reproduction.papers.scores import AllScores
+from reproduction.papers.logit_bias import LogitBiasBaseline, baselines
+from reproduction.papers.task_scores import AllScores
 
 TASK = "lm"
 PARTS: dict[str, EffectKind] = {  # metric -> kind of effect; ppl.rare = ppl_within.rare / mass.rare
@@ -29,11 +29,11 @@ class Decomposition:
     run: str
     objective: str
     effects: dict[str, Effect]  # by metric of PARTS
-    baselines: list[Baseline]
+    baselines: list[LogitBiasBaseline]
     own_share: float | None = None  # share of the types in the rare group of the objective, if it has one of its own
 
     @property
-    def main_baseline(self) -> Baseline | None:
+    def main_baseline(self) -> LogitBiasBaseline | None:
         return next((one for one in self.baselines if one.is_main), None)
 
 

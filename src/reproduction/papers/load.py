@@ -12,7 +12,7 @@ from raretokens.yaml_files import checked, read_yaml
 from reproduction.papers.claim import Claim, Precondition
 from reproduction.papers.declarations import Declarations, Method, Metric, MetricKind, Paper, Scale, Search
 from reproduction.papers.figure import Figure
-from reproduction.papers.setting import Settings
+from reproduction.papers.setting import SettingsFile
 from reproduction.papers.table import Column, Table
 from reproduction.papers.task_names import TASKS, USUAL
 
@@ -31,7 +31,7 @@ def load_declarations(folder: Path) -> Declarations:
     """Load all declarations of a folder. Raise UserError with one line per unknown name."""
     metrics = _named(folder / "metrics.yaml", Metric)
     path = folder / "settings.yaml"
-    near = checked(Settings, read_yaml(path), path)
+    near = checked(SettingsFile, read_yaml(path), path)
     declared = Declarations(
         folder=folder,
         metrics=_expanded(metrics),

@@ -22,7 +22,7 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq, minimize_scalar
 
 from raretokens.claims.intervals import FEWEST_SEEDS, Interval, student
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 
 Equal = Literal["mean P(rare)", "total perplexity"]
 Group = Literal["rare", "own"]
@@ -58,7 +58,7 @@ class Bias:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class LogitBiasBaseline:
     """The baseline of one run, for the seeds that the run shares with maximum likelihood.
 
     Ratios are geometric means over these seeds.
@@ -89,7 +89,7 @@ class Baseline:
         return float(np.mean([bias.constant for bias in self.biases.values()]))
 
 
-def baselines(run: str, scores: TaskScores) -> list[Baseline]:
+def baselines(run: str, scores: TaskScores) -> list[LogitBiasBaseline]:
     """Return the baselines of a run of a method, or [] if no seed of it has the scores that they need."""
     found = []
     shared = list(shared_seeds(run, scores))
@@ -108,12 +108,12 @@ def baselines(run: str, scores: TaskScores) -> list[Baseline]:
 
 def _baseline(
     group: Group, equal: Equal, parameters: int, chosen: list[tuple[str, int, str, Bias]], scores: TaskScores
-) -> Baseline:
+) -> LogitBiasBaseline:
     """Return a baseline. `chosen`: run, seed, run of maximum likelihood and bias, for each seed."""
     logs, interval = np.array([math.log(scores.number(name, "ppl.rare") / bias.rare) for name, _, _, bias in chosen]), None
     if len(logs) >= FEWEST_SEEDS:
         interval = student(float(logs.std(ddof=1)) / len(logs) ** 0.5, len(logs) - 1).interval(float(logs.mean()))
-    return Baseline(
+    return LogitBiasBaseline(
         group=group,
         equal=equal,
         parameters=parameters,

@@ -13,9 +13,9 @@ from raretokens.claims.comparison import Comparison, Effect
 from raretokens.claims.expectation import NEUTRAL
 from raretokens.claims.verdict import Outcome, decide
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.logit_bias import Baseline, baselines
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.logit_bias import LogitBiasBaseline, baselines
 from reproduction.papers.task_names import TASKS
+from reproduction.papers.task_scores import TaskScores
 from reproduction.papers.verdicts import unmet
 
 WORDS: dict[Outcome, str] = {
@@ -41,7 +41,7 @@ class Change:
     effect: Effect
     outcome: Outcome  # of the expectation that the method improves the metric
     logit_bias: float | None  # ratio of the logit-bias baseline, or an upper bound on it; rare-token perplexity only
-    measured_baseline: Baseline | None = None  # without it, logit_bias is a bound
+    measured_baseline: LogitBiasBaseline | None = None  # without it, logit_bias is a bound
 
     @property
     def verdict(self) -> str:

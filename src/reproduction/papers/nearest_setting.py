@@ -7,8 +7,8 @@ from raretokens.claims.comparison import Comparison
 from raretokens.claims.effects import Family
 from raretokens.claims.intervals import FEWEST_SEEDS
 from reproduction.papers.claim import Claim
-from reproduction.papers.scores import TaskScores
 from reproduction.papers.setting import Setting
+from reproduction.papers.task_scores import TaskScores
 
 
 class View(NamedTuple):

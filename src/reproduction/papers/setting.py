@@ -57,7 +57,7 @@ class Setting(Section):
         return self.replaces + run.removeprefix(self.own) if run.startswith(self.own) else run
 
 
-class Settings(Section):
+class SettingsFile(Section):
     """The file settings.yaml."""
 
     reported: dict[TaskName, Properties] = Field(description="task -> the paper's setting")

@@ -76,7 +76,7 @@ class Subject(Section):
     absent: str | None = Field(None, description="reason why it cannot run, or why its runs are on no run sheet")
 
 
-class Part(Section):
+class FactPart(Section):
     """One of several numbers in a cell of a table of facts."""
 
     runs: list[str] = Field(description="run names; the first name on the run sheet counts")
@@ -105,7 +105,7 @@ class Fact(Section):
         False, description="whether the validation text selects it from a grid, so that another machine may differ"
     )
     share_of: str | None = Field(None, description="metric of which the value is a percentage")
-    parts: list[Part] = Field([], description="runs of each of several numbers, or differences of two runs")
+    parts: list[FactPart] = Field([], description="runs of each of several numbers, or differences of two runs")
     task: TaskName | None = Field(None, description="task of the runs, if it differs from the task of the subject")
     corpus: str | None = Field(None, description="only corpus that it describes")
     implied: str | None = Field(None, description="number that the paper gives elsewhere, if not in the table")

@@ -5,12 +5,12 @@ from dataclasses import replace
 from operator import ge, gt, le, lt
 
 from raretokens.claims.comparison import Comparison
+from raretokens.claims.effects import combined_effect
 from raretokens.claims.verdict import DECIDED, HIGHEST_Q, Extent, Outcome, Verdict, verdict_on, with_q
-from reproduction.papers.claim import OWN, Claim, Precondition, Side
+from reproduction.papers.claim import OWN, Claim, ClaimSide, Precondition
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.nearest_setting import nearest
-from reproduction.papers.reported import reported_effect, reported_numbers
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 
 YES, AGAIN, HARDLY, LATER = "yes", "with another", "hardly fails", "later paper"
 STRENGTHS = (Outcome.CONTRADICTED, Outcome.INCONCLUSIVE, Outcome.REPRODUCED, Outcome.NOT_TESTABLE, Outcome.NOT_RUN)
@@ -166,9 +166,24 @@ def _number_of(names: list[str], metric: str, scores: TaskScores) -> float:
     if metric.startswith("options."):
         number = scores.fact(run, metric)
     else:  # `run` is a name in the setting already
-        side = Side(runs=[run], metric=metric, data=run not in scores.lines)
+        side = ClaimSide(runs=[run], metric=metric, data=run not in scores.lines)
         value = scores.in_setting(None).of(side)
         number = value.mean if value else None
     if number is None:
         raise _NoNumber(f"{run} has no {metric}")
     return number
+
+
+def reported_numbers(claim: Claim, declared: Declarations) -> dict[str, float | None]:
+    """Return side -> the number that the paper reports, or None. The sides of a control are left out if they lack numbers."""
+    if claim.unreported:
+        return dict.fromkeys(claim.sides)
+    sides = claim.sides if claim.lacks_control else claim.all_sides
+    cells = {name: side.reported for name, side in sides.items()}
+    return {name: declared.reported(file).mean(row, column, group) for name, (file, row, column, group) in cells.items()}
+
+
+def reported_effect(claim: Claim, declared: Declarations) -> float | None:
+    """Return the effect that the paper reports, or None."""
+    numbers = list(reported_numbers(claim, declared).values())
+    return None if None in numbers else float(combined_effect(claim.effect, numbers))

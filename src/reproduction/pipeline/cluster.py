@@ -14,7 +14,7 @@ from pathlib import Path
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.scores import AllScores
+from reproduction.papers.task_scores import AllScores
 from reproduction.papers.verdicts import comparison_of
 from reproduction.paths import MACHINE, SCRATCH
 from reproduction.pipeline.jobs import jobs_of_run, run_sheet, train_job
@@ -115,7 +115,7 @@ def _needs(parameters: Parameters, settings: Cluster, continued: bool) -> list[R
     if settings.memory and (settings.hours or not settings.gpus):
         return [RunNeed(one, settings.memory, settings.hours) for one in targets]
     from reproduction.pipeline.planning.plan import plan  # slow to import, and other commands do without
-    from reproduction.pipeline.planning.vocabulary import vocabulary_size
+    from reproduction.pipeline.planning.vocabulary_size import vocabulary_size
 
     processes = max(settings.gpus, 1) * settings.nodes
     every = [run for run in parameters.every_run() if bool(run.init_from) == continued]

@@ -23,9 +23,9 @@ from reproduction.papers.declarations import Declarations
 from reproduction.papers.decomposition_effects import Decomposition, decompositions, implied
 from reproduction.papers.figure import Figure
 from reproduction.papers.nearest_setting import views
-from reproduction.papers.scores import AllScores, TaskScores
 from reproduction.papers.table import Table
 from reproduction.papers.task_names import TASKS
+from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.papers.verdicts import judge_all, shown_of
 from reproduction.report import claims, forest, method_tables, paper_pages, regimes
 from reproduction.report import decomposition_page as decomposition

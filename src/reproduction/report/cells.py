@@ -9,8 +9,8 @@ from typing import Literal
 
 from reproduction.papers.claim_history import CHANGES, FROZEN
 from reproduction.papers.declarations import Declarations, ReportedTable, is_quoted, is_suspicious
-from reproduction.papers.scores import TaskScores
 from reproduction.papers.table import TEXT, Table
+from reproduction.papers.task_scores import TaskScores
 
 DIGITS = 4  # significant digits of a number whose spread is unknown
 PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")

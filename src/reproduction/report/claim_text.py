@@ -4,15 +4,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from raretokens.claims.comparison import Comparison, Effect
-from raretokens.claims.effect_text import effect_text, few_seeds_text, interval_text, named_intervals, number_text
+from raretokens.claims.effect_text import (
+    effect_text,
+    few_seeds_text,
+    interval_text,
+    named_intervals,
+    number_text,
+    size_text,
+)
 from raretokens.claims.scores import SheetLine
 from raretokens.claims.verdict import DECIDED, Outcome, Verdict
-from reproduction.papers.claim import Claim, Side
+from reproduction.papers.claim import Claim, ClaimSide
 from reproduction.papers.claim_history import changes_of_claims
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.scores import AllScores
+from reproduction.papers.task_scores import AllScores
 from reproduction.papers.verdicts import comparison_of, counted_as
-from reproduction.report.claims import label, size_text
+from reproduction.report.claims import label
 from reproduction.report.markdown import escaped, table
 
 EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
@@ -204,7 +211,7 @@ def _score_file(run: str, comparison: Comparison) -> str:
     return f"../runs/{file.parent.name}/{file.name}"
 
 
-def _moment(side: Side) -> str:
+def _moment(side: ClaimSide) -> str:
     if isinstance(side.at, float | int):
         along = "of the ranks" if side.metric.split(".")[0] in BY_RANK else "of training, at the nearest snapshot"
         return f"at {side.at:.0%} {along}"

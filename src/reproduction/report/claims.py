@@ -9,16 +9,17 @@ import numpy as np
 from scipy.special import gammaln
 
 from raretokens import csv_files
-from raretokens.claims.columns import COLUMNS as OF_ANY
-from raretokens.claims.columns import SIDE_DIGITS, size_text
 from raretokens.claims.effect_text import (
     EFFECT_COLUMNS,
     FEW,
+    SIDE_DIGITS,
+    VERDICT_COLUMNS,
     change_text,
     effect_text,
     few_seeds_text,
     lacks_seeds,
     number_text,
+    size_text,
 )
 from raretokens.claims.expectation import EffectKind
 from raretokens.claims.verdict import TESTED, Extent, Outcome, Size, Verdict
@@ -105,7 +106,7 @@ ORDER = (  # of the columns of claims.csv
     "right", *EFFECT_COLUMNS, "reported", "reported_left", "reported_right", "cv_star_left", "cv_star_right", "sign",
     "kind", "seeds", "runs", "note",
 )  # fmt: skip
-COLUMNS = {name: (OF_ANY | OF_PAPERS)[name] for name in ORDER}
+COLUMNS = {name: (VERDICT_COLUMNS | OF_PAPERS)[name] for name in ORDER}
 
 
 def to_csv(verdicts: list[Verdict]) -> str:

@@ -11,8 +11,8 @@ from raretokens import csv_files
 from raretokens.claims.comparison import Effect, Interval
 from raretokens.claims.effect_text import EFFECT_COLUMNS, change_text, effect_text, number_text, with_interval
 from reproduction.papers.decomposition_effects import TASK, Decomposition, Implied
-from reproduction.papers.logit_bias import Baseline, frontier_points, shared_seeds
-from reproduction.papers.scores import AllScores
+from reproduction.papers.logit_bias import LogitBiasBaseline, frontier_points, shared_seeds
+from reproduction.papers.task_scores import AllScores
 from reproduction.report.figures import save
 from reproduction.report.forest import PLOT_STYLE
 from reproduction.report.markdown import render
@@ -119,7 +119,7 @@ def _own_baselines(one: Decomposition) -> Iterator[list[str]]:
     return ([f"`{one.run}`", share, baseline.equal, *_compared(one, baseline)] for baseline in own)
 
 
-def _compared(one: Decomposition, baseline: Baseline) -> list[str]:
+def _compared(one: Decomposition, baseline: LogitBiasBaseline) -> list[str]:
     """Return rare-token and total perplexity of a run and of its baseline, and the ratio of the two rare-token perplexities."""
     own = [effect_text("ratio", one.effects[metric].value) for metric in ("ppl.rare", "ppl.total")]
     rare, total = (effect_text("ratio", number) for number in (baseline.rare, baseline.total))

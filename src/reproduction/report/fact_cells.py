@@ -7,8 +7,8 @@ from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from reproduction.papers.declarations import NOTHING, NUMBER, Metric, Reported, ReportedTable, number
-from reproduction.papers.scores import TaskScores
-from reproduction.papers.table import LISTS, Fact, Part, Subject, Table
+from reproduction.papers.table import LISTS, Fact, FactPart, Subject, Table
+from reproduction.papers.task_scores import TaskScores
 from reproduction.report.cells import Cell, Direction, TableContext, compared, direction, why_not_run
 
 TWICE = re.compile(r"([\d.]+)\s*-\s*\1")  # 6-6, as of an encoder and a decoder
@@ -57,7 +57,7 @@ def _several(fact: Fact, subject: Subject, scores: TaskScores) -> Measured:
     return Measured(values, " ".join(dict.fromkeys(f"{scores.task}/{run}" for run in runs if run)))
 
 
-def _part(fact: Fact, part: Part, scores: TaskScores) -> Any:
+def _part(fact: Fact, part: FactPart, scores: TaskScores) -> Any:
     """Return a value, or the difference of two runs over the seeds that both have."""
     run, other = scores.choose(part.runs), scores.choose(part.less)
     if run is None:

@@ -8,12 +8,12 @@ import pandas as pd
 
 from raretokens.claims.effects import combined_effect, from_additive, to_additive
 from raretokens.claims.scores import Value
-from reproduction.papers.claim import Claim, Side
+from reproduction.papers.claim import Claim, ClaimSide
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.figure import Figure, Panel
 from reproduction.papers.nearest_setting import nearest
-from reproduction.papers.reported import reported_effect
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
+from reproduction.papers.verdicts import reported_effect
 
 ON_CURVES = {"ppl.total": "nll.valid"}  # test metrics are measured once, validation metrics during training
 MEAN, SEED, REPORTED, THRESHOLD = "", "seed", "reported", "threshold"  # groups of the points
@@ -42,7 +42,7 @@ def effect_points(claim: Claim, scores: TaskScores, declared: Declarations) -> p
     )
 
 
-def _curves(side: Side, scores: TaskScores) -> dict[int, pd.Series]:
+def _curves(side: ClaimSide, scores: TaskScores) -> dict[int, pd.Series]:
     """Return seed -> metric by training step, for seeds with a curve."""
     found, run = {}, scores.choose(side.runs, data=side.data)
     for name in scores.repetitions.get(run or "", []):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reproduction.papers.declarations import NOTHING, Reported
-from reproduction.papers.scores import TaskScores
 from reproduction.papers.table import RunRow
+from reproduction.papers.task_scores import TaskScores
 from reproduction.report.cells import Cell, TableContext, compared, why_not_run
 
 SPACE = "\u2581"  # SentencePiece's prefix of a subword token that begins a word; the papers omit it

@@ -8,7 +8,7 @@ from raretokens.claims.comparison import Comparison, Effect
 from raretokens.claims.effect_text import EFFECT_COLUMNS, change_text, number_text
 from raretokens.claims.expectation import EffectKind
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.scores import TaskScores
+from reproduction.papers.task_scores import TaskScores
 from reproduction.report.markdown import render
 
 TASK, MLE, METHOD = "lm", "mle", "agg"

@@ -10,8 +10,8 @@ from raretokens.claims.scores import SheetLine, Value
 from reproduction.papers.declarations import EXACT, NOTHING, Declarations, Metric, Reported, is_quoted
 from reproduction.papers.logit_bias import baselines
 from reproduction.papers.methods import EXPLAINED_BY_BIAS
-from reproduction.papers.scores import TaskScores
 from reproduction.papers.table import Column, RunRow, Table
+from reproduction.papers.task_scores import TaskScores
 from reproduction.report.cells import Cell, Direction, Status, TableContext, compared, direction, why_not_run
 
 

@@ -10,8 +10,8 @@ import jinja2
 from raretokens import csv_files
 from raretokens.files import write_text
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.scores import TaskScores
 from reproduction.papers.table import Table
+from reproduction.papers.task_scores import TaskScores
 from reproduction.report.cells import Cell, TableContext
 from reproduction.report.fact_cells import fact_cells
 from reproduction.report.markdown import environment, escaped

@@ -27,8 +27,8 @@ def repair(arguments: argparse.Namespace) -> None:
     """Copy a model folder, and initialise under-trained rows of its embeddings anew in the copy. Rows of special tokens and rows
     without a token are taken only if --rows names them. Compare both folders byte by byte. Write repair.json into the copy."""
     from raretokens.measure.notes import progress
-    from raretokens.measure.repair.repair_folder import Options, describe, repair_folder
-    from raretokens.measure.repair.row_training import Training
+    from raretokens.measure.repair.repair_folder import RepairOptions, describe, repair_folder
+    from raretokens.measure.repair.row_training import RowTraining
     from raretokens.measure.repair.selection import parse_rows
     from raretokens.metrics.undertrained import RATE
 
@@ -42,9 +42,9 @@ def repair(arguments: argparse.Namespace) -> None:
             raise UserError(f"--{name}: needs --text as well, which the new rows are trained on")
     if arguments.text is not None and not arguments.text.is_file():
         raise UserError(f"--text: {arguments.text}: no such file")
-    training = Training(arguments.text, arguments.steps or 200, arguments.lr or 0.001) if arguments.text else None
+    training = RowTraining(arguments.text, arguments.steps or 200, arguments.lr or 0.001) if arguments.text else None
     named = None if arguments.rows is None else parse_rows(arguments.rows)
-    options = Options(fdr, named, arguments.by, arguments.scale, arguments.seed, training)
+    options = RepairOptions(fdr, named, arguments.by, arguments.scale, arguments.seed, training)
     with progress(arguments.folder.resolve().name, 5) as report:
         done = repair_folder(arguments.folder, arguments.out, options, report)
     print("\n".join(describe(done, options)))

@@ -6,7 +6,7 @@ from raretokens.errors import UserError
 from raretokens.measure.repair.selection import Selection
 from raretokens.measure.repair.token_pieces import split_tokens
 from raretokens.measure.stored_matrix import DTYPES, StoredMatrix
-from raretokens.measure.tokenizers import Tokenizer
+from raretokens.measure.tokenizers import ModelTokenizer
 
 BLOCK = 1024  # rows that are read at once
 
@@ -37,7 +37,7 @@ def draw_rows(selection: Selection, seed: int, scale: float) -> np.ndarray:
     return new
 
 
-def average_pieces(selection: Selection, tokenizer: Tokenizer | None, new: np.ndarray) -> np.ndarray:
+def average_pieces(selection: Selection, tokenizer: ModelTokenizer | None, new: np.ndarray) -> np.ndarray:
     """Replace new rows by the mean row of their token's subword tokens. Return the ids of the rows that have such a mean.
 
     Args:

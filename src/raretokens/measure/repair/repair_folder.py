@@ -15,7 +15,7 @@ from raretokens.measure.model import Model, load_model, read_tensors
 from raretokens.measure.notes import Notes, Report
 from raretokens.measure.repair.model_copy import Equality, compare_folders, copy_folder, new_folder, write_rows
 from raretokens.measure.repair.new_rows import average_pieces, draw_rows, encode_rows
-from raretokens.measure.repair.row_training import Training, train_rows
+from raretokens.measure.repair.row_training import RowTraining, train_rows
 from raretokens.measure.repair.selection import Selection, select_rows
 from raretokens.measure.stored_matrix import StoredMatrix
 
@@ -24,7 +24,7 @@ RUN = "training.json"  # in the folder of a run of the pipeline, which lacks con
 LISTED = 10  # rows that are printed
 
 
-class Options(NamedTuple):
+class RepairOptions(NamedTuple):
     """What to repair, and how."""
 
     fdr: float
@@ -32,7 +32,7 @@ class Options(NamedTuple):
     by: str = "mean"  # or pieces
     scale: float = 1.0
     seed: int = 0
-    training: Training | None = None
+    training: RowTraining | None = None
 
 
 class Repaired(NamedTuple):
@@ -52,7 +52,7 @@ class Repair(NamedTuple):
     trained: str  # what the training did, or ""
 
 
-def repair_folder(folder: Path, new: Path, options: Options, report: Report) -> Repair:
+def repair_folder(folder: Path, new: Path, options: RepairOptions, report: Report) -> Repair:
     """Write a copy of a model folder in which the selected rows are new.
 
     Raises:
@@ -114,7 +114,7 @@ def _load(folder: Path, report: Report) -> tuple[Model, dict[str, StoredMatrix]]
     return model, read_tensors(folder, Notes())
 
 
-def _refuse_nothing(folder: Path, selections: list[Selection], options: Options) -> None:
+def _refuse_nothing(folder: Path, selections: list[Selection], options: RepairOptions) -> None:
     if any(len(one.rows) for one in selections):
         return
     left_out = _describe_left_out(selections)
@@ -160,7 +160,7 @@ def _write(
         write_rows(part / tensors[name].path.relative_to(folder), tensors[name], ids, rows)
 
 
-def _record(folder: Path, options: Options, matrices: list[Repaired], hashes: dict[str, str]) -> dict[str, Any]:
+def _record(folder: Path, options: RepairOptions, matrices: list[Repaired], hashes: dict[str, str]) -> dict[str, Any]:
     """Return the contents of repair.json."""
     record: dict[str, Any] = {
         "by": options.by,
@@ -185,7 +185,7 @@ def _record(folder: Path, options: Options, matrices: list[Repaired], hashes: di
     return record | ({"earlier": earlier} if earlier else {})
 
 
-def describe(repair: Repair, options: Options) -> list[str]:
+def describe(repair: Repair, options: RepairOptions) -> list[str]:
     """Return the lines that the command prints."""
     lines = []
     for one in repair.matrices:
@@ -216,7 +216,7 @@ def describe(repair: Repair, options: Options) -> list[str]:
     return [*lines, f"both folders were read again; equal to the bit: {equal}"]
 
 
-def _describe_method(one: Repaired, options: Options) -> str:
+def _describe_method(one: Repaired, options: RepairOptions) -> str:
     trained, pieces = int(one.selection.trained.sum()), len(one.from_pieces)
     drawn = f"draws from a normal distribution with the mean and the covariance of {trained} trained rows (seed {options.seed})"
     if options.scale not in (0, 1):

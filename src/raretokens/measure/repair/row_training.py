@@ -19,7 +19,7 @@ WINDOW, BATCH = 256, 8  # tokens of a window; windows of a training step
 SHOWN = 20  # training steps whose mean loss is reported
 
 
-class Training(NamedTuple):
+class RowTraining(NamedTuple):
     """A training of rows."""
 
     text: Path
@@ -34,7 +34,7 @@ class Training(NamedTuple):
 
 
 def train_rows(
-    folder: Path, model: Model, selections: list[Selection], training: Training, seed: int
+    folder: Path, model: Model, selections: list[Selection], training: RowTraining, seed: int
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], str]:
     """Train the rows whose tokens the text contains, by AdamW in float32 with a learning rate that falls to 0.
 
@@ -97,7 +97,7 @@ def _train_only(weight: torch.nn.Parameter, rows: np.ndarray) -> None:
 
 
 def _train(
-    read: TransformersModel, weights: list[torch.nn.Parameter], windows: list[np.ndarray], training: Training, seed: int
+    read: TransformersModel, weights: list[torch.nn.Parameter], windows: list[np.ndarray], training: RowTraining, seed: int
 ) -> list[float]:
     """Return the loss of each step."""
     random = np.random.default_rng(seed)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import tokenizers
 
-from raretokens.measure.tokenizers import FastTokenizer, Tokenizer, TransformersTokenizer
+from raretokens.measure.tokenizers import FastTokenizer, ModelTokenizer, TransformersTokenizer
 
 PLACEHOLDER = "\U000f0000removed {}"  # name of a removed token; no text contains the first character
 STARTS = "abcdefghijklmnopqrstuvwxyz0123456789"  # begin a word, so that a token within words can be split
 
 
-def library_tokenizer(tokenizer: Tokenizer | None) -> "tokenizers.Tokenizer | None":
+def library_tokenizer(tokenizer: ModelTokenizer | None) -> "tokenizers.Tokenizer | None":
     """Return the tokenizer of the library tokenizers behind a tokenizer, or None if there is none."""
     if isinstance(tokenizer, FastTokenizer):
         return tokenizer.model
@@ -23,7 +23,7 @@ def library_tokenizer(tokenizer: Tokenizer | None) -> "tokenizers.Tokenizer | No
 
 
 def split_tokens(
-    tokenizer: Tokenizer | None, ids: Iterable[int], removed: Iterable[int], allowed: np.ndarray
+    tokenizer: ModelTokenizer | None, ids: Iterable[int], removed: Iterable[int], allowed: np.ndarray
 ) -> dict[int, list[int]]:
     """Return token -> ids of the subword tokens that the tokenizer gives for it once it lacks the tokens `removed`.
 

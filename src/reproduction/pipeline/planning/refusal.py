@@ -13,7 +13,7 @@ from raretokens.errors import UserError
 from reproduction.paths import DATA, MACHINE, STATES
 from reproduction.pipeline.machine.settings import device
 from reproduction.pipeline.planning.plan import Planned, plan
-from reproduction.pipeline.planning.vocabulary import encoded_size
+from reproduction.pipeline.planning.vocabulary_size import encoded_size
 from reproduction.run import Run
 from reproduction.training.recipe import TrainJob
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from raretokens.measure.hidden_states import PREFIX
 from raretokens.measure.measurement import Measurement
-from raretokens.measure.row_length import MAX_DIFFERENCE, NAMES, RAW, UNIT
+from raretokens.measure.notes import GROUP_NAMES, ISOTROPY, MAX_DIFFERENCE, UNIT_ISOTROPY
 from raretokens.metrics.score_files import Metrics, flatten
 
 LAYERS = f"{PREFIX}mean_cosine."
@@ -33,7 +33,7 @@ class Difference(NamedTuple):
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
-class Comparison(NamedTuple):
+class ModelComparison(NamedTuple):
     """Two embeddings with the differences of their metrics."""
 
     first: str  # titles of measurements
@@ -66,8 +66,8 @@ class Comparison(NamedTuple):
         first is beyond chance.
         """
         by_path, found = {one.path: one for one in self.differences}, []
-        for group, name in NAMES.items():
-            raw, at_unit = by_path.get(f"{RAW}.{group}"), by_path.get(f"{UNIT}.{group}")
+        for group, name in GROUP_NAMES.items():
+            raw, at_unit = by_path.get(f"{ISOTROPY}.{group}"), by_path.get(f"{UNIT_ISOTROPY}.{group}")
             if raw is None or at_unit is None:
                 continue
             is_opposite = raw.is_beyond_chance and raw.value * at_unit.value < 0
@@ -77,7 +77,7 @@ class Comparison(NamedTuple):
         return found
 
 
-def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
+def compare(measurements: Sequence[Measurement]) -> list[ModelComparison]:
     """Compare each further model with the first. Embeddings of the same kind are compared, and tied with untied ones."""
     first = [one for one in measurements if one.model == measurements[0].model]
     pairs = [
@@ -85,7 +85,7 @@ def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
         for other in measurements
         if other.model != measurements[0].model
     ]
-    return [Comparison(one.title, other.title, find_differences(one, other)) for one, other in pairs]
+    return [ModelComparison(one.title, other.title, find_differences(one, other)) for one, other in pairs]
 
 
 def find_differences(first: Measurement, second: Measurement) -> list[Difference]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from raretokens import csv_files
-from raretokens.claims.expectation import Side as OfRun
+from raretokens.claims.expectation import Side
 from raretokens.claims.intervals import paired_bootstrap
 from raretokens.claims.scores import Scores, Value
 from reproduction.papers.setting import Setting
@@ -101,7 +101,7 @@ class TaskScores(Scores):
         """Return those of a run and its repetitions whose score file was made with other parameters."""
         return [name for name in self.repeats(run) if self.read(name) is None and name in self.outdated]
 
-    def of(self, side: OfRun, thaw: float | None = None) -> Value | None:
+    def of(self, side: Side, thaw: float | None = None) -> Value | None:
         """Return the metric of a side over seeds: of the runs, of their nearest neighbours, or of a moment on their curves."""
         run = self.choose(side.runs, data=side.data)
         if run is None:
@@ -112,7 +112,7 @@ class TaskScores(Scores):
             return self.over_seeds(run, lambda name: _of_neighbours(side.metric, self.read(name) or {}))
         return self.value(run, side.metric)
 
-    def _on_curve(self, side: OfRun, name: str, thaw: float | None) -> float | None:
+    def _on_curve(self, side: Side, name: str, thaw: float | None) -> float | None:
         """Return the value of a run's curve at a moment of training, or None if the run has no such curve or moment.
 
         A number is a fraction of the last step, and the nearest point counts. `until` is the run's option of that name, and the
