@@ -147,9 +147,13 @@ def edited(edits: dict[Path, Callable[[str], str]]) -> Iterator[None]:
 
 
 def written(files: dict[Path, str]) -> None:
+    """Write files of the copy, and read these alone again."""
+    read = jobs.CODE
     for file, text in files.items():
         file.write_text(text, encoding="utf-8")
-    jobs.CODE = Code(jobs.CODE.source)
+    jobs.CODE = Code(read.source)
+    jobs.CODE._trees = {file: tree for file, tree in read._trees.items() if file not in files}
+    jobs.CODE._files = {file: found for file, found in read._files.items() if file not in files}
 
 
 @pytest.fixture(scope="module")

@@ -70,14 +70,14 @@ def tokens(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tokens")
     for kind, rows in (("lm", 44_256), ("words", 40_000), ("nmt", 40_624)):
         longest = 64 if kind == "nmt" else None
-        full_size.write_random_tokens(folder / kind, rows, {"train": 4096, "valid": 128}, longest)
+        full_size.write_random_tokens(folder / kind, rows, {"train": 1024 if longest else 4096, "valid": 128}, longest)
     return folder
 
 
 def lines() -> list[tuple[str, str]]:
-    """Task and name of the runs that differ in more than their size or the value of an option."""
+    """Task and name of the runs that differ in more than their size, their seed or the value of an option."""
     kinds = {
-        (task, line.get("tokens"), line["objective"], line.get("reverse"), *sorted({*line} - {"option_from"})): (task, name)
+        (task, line.get("tokens"), line["objective"], line.get("reverse"), *sorted({*line} - {"option_from", "seed"})): (task, name)
         for task, sheet in SHEET["runs"].items()
         for name, line in reversed(sheet.items())
     }

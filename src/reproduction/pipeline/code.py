@@ -27,6 +27,7 @@ class Code:
         self.source = source
         self._trees: dict[Path, ast.Module] = {}
         self._files: dict[Path, tuple[str, set[Path]]] = {}  # hash of a file, and the files that it needs
+        self._roots: dict[str, tuple[dict[tuple[Path, int], str], set[Path]]] = {}  # hashes of statements, and the files they need
 
     @cached_property
     def modules(self) -> dict[str, Path]:
@@ -45,10 +46,9 @@ class Code:
             File, relative to the folder -> hash.
         """
         found, waiting = {}, set[Path]()
-        for module, _, name in (root.partition(":") for root in roots):
-            nodes = self._used(self.modules[module], name) if name else []
-            found |= {(self.modules[module], node.lineno): _hash([canonical(node)]) for node in nodes}
-            waiting |= self._needed(nodes) if name else {self.modules[module]}
+        for statements, needed in map(self._of_root, roots):
+            found |= statements
+            waiting |= needed
         parts = defaultdict(list)
         for (file, _), digest in sorted(found.items()):
             parts[file].append(digest)
@@ -63,6 +63,16 @@ class Code:
         for name, digest in self.of_files(*roots).items():
             packages["/".join(name.split("/")[:2]).removesuffix(".py")].append(f"{name} {digest}")
         return {package: _hash(files) for package, files in packages.items()}
+
+    def _of_root(self, root: str) -> tuple[dict[tuple[Path, int], str], set[Path]]:
+        """Return file and line -> hash of the statements that a root counts, and the files that are reached from it."""
+        if root not in self._roots:  # many stages share roots
+            module, _, name = root.partition(":")
+            file = self.modules[module]
+            nodes = self._used(file, name) if name else []
+            hashes = {(file, node.lineno): _hash([canonical(node)]) for node in nodes}
+            self._roots[root] = hashes, self._needed(nodes) if name else {file}
+        return self._roots[root]
 
     def _reached(self, waiting: set[Path]) -> set[Path]:
         reached = set[Path]()
