@@ -74,10 +74,13 @@ def tokens(tmp_path_factory) -> Path:
     return folder
 
 
+SAME_KIND = {"option_from", "seed"}  # keys of run lines
+
+
 def lines() -> list[tuple[str, str]]:
     """Task and name of the runs that differ in more than their size, their seed or the value of an option."""
     kinds = {
-        (task, line.get("tokens"), line["objective"], line.get("reverse"), *sorted({*line} - {"option_from", "seed"})): (task, name)
+        (task, line.get("tokens"), line["objective"], line.get("reverse"), *sorted({*line} - SAME_KIND)): (task, name)
         for task, sheet in SHEET["runs"].items()
         for name, line in reversed(sheet.items())
     }

@@ -27,7 +27,7 @@ class Code:
         self.source = source
         self._trees: dict[Path, ast.Module] = {}
         self._files: dict[Path, tuple[str, set[Path]]] = {}  # hash of a file, and the files that it needs
-        self._roots: dict[str, tuple[dict[tuple[Path, int], str], set[Path]]] = {}  # hashes of statements, and the files they need
+        self._roots: dict[str, tuple[dict[tuple[Path, int], str], set[Path]]] = {}  # hashes of statements, and files
 
     @cached_property
     def modules(self) -> dict[str, Path]:
