@@ -21,8 +21,10 @@ table: environment ## train what one table needs and print it: make table T=agg-
 	targets=$$(python -m reproduction needs $(T)) && dvc repro $$targets
 	@python -m reproduction table $(T)
 
-test: environment lint ## lint and tests
-	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile --no-loadscope-reorder tests/test_pipeline.py tests # the longest first
+# CI also runs those left out here: make test TESTS=slow
+TESTS = not slow
+test: environment lint ## lint, and all tests but those marked as slow
+	OMP_NUM_THREADS=1 python -m pytest -m '$(TESTS)' -n auto --dist loadfile --no-loadscope-reorder tests/test_pipeline.py tests # the longest first
 
 diff: environment ## every cell of the reports, those of the demo against expected/: make diff REV=main~3
 	python -m reproduction diff $(REV)

@@ -13,6 +13,7 @@ from tiny.world import create, environment, parameters, run
 
 from reproduction.pipeline.lock_file import md5_of
 
+pytestmark = pytest.mark.slow
 STAGES = {
     "own@lm-train": ["own", "lm-train"],
     "own@lm-valid": ["own", "lm-valid"],

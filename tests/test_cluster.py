@@ -181,6 +181,7 @@ def kill_the_training(folder: Path, log: Path, deadline: float) -> int:
 
 @pytest.mark.slurm
 @pytest.mark.skipif(bool(slurm.missing()), reason=f"a real Slurm: {slurm.missing()}")
+@pytest.mark.slow
 def test_a_scale_survives_a_killed_task_on_a_real_slurm(folder, tmp_path):
     """Two runs at a time; the killed one goes on where it stopped; the same bytes as `dvc repro` come out."""
     with slurm.cluster(tmp_path / "slurm") as settings:

@@ -38,6 +38,7 @@ def planned(parameters: Parameters, task: str, name: str, tokens: int) -> Planne
 
 
 @pytest.mark.parametrize("objective", ["freeze_bc", "ul_agg"])
+@pytest.mark.slow
 def test_the_six_layer_model_takes_its_planned_memory_within_a_factor_of_1_5(objective, tmp_path, monkeypatch):
     """41.6 M parameters, 44,256 types, four steps and an evaluation by the train stage; only the steps are small."""
     line = {"tokens": "lm", "model": "lm6", "objective": objective}
@@ -89,6 +90,7 @@ def lines() -> list[tuple[str, str]]:
 
 @pytest.mark.usefixtures("other_accelerator")
 @pytest.mark.parametrize(("task", "name"), lines())
+@pytest.mark.slow
 def test_every_run_line_trains_with_a_narrow_model(task, name, tokens, tmp_path, monkeypatch):
     """The run's objective and options on the vocabulary of its task: a few steps and an evaluation."""
     monkeypatch.chdir(tmp_path)

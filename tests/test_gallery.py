@@ -38,6 +38,7 @@ def test_another_file_than_the_named_one_is_refused(gallery, tmp_path):
 
 
 @pytest.mark.parametrize("title", ["Bergamot en-pt", "MiniLM-L6"])
+@pytest.mark.slow
 def test_a_package_gives_the_numbers_of_the_page_again(gallery, tmp_path, title):
     pytest.importorskip("wordfreq")
     try:

@@ -52,6 +52,7 @@ def test_batches_of_all_shapes_share_two_graphs(architecture):
     assert counter.frame_count <= 2
 
 
+@pytest.mark.slow
 def test_translation_needs_one_graph_with_the_setting_of_its_stage(other_accelerator):
     (setting,) = re.findall(r"TORCH_COMPILE_DYNAMIC_SOURCES-(.*)}", (ROOT / "stages/run").read_text(encoding="utf-8"))
     plugin, numbers = TorchDynamoPlugin(backend="eager"), random.Random(1)

@@ -11,6 +11,7 @@ from test_dvc import arrows, reached, rooms
 from tiny.guide import ROOT, follow, steps
 from tiny.world import create, draw_only, run
 
+pytestmark = pytest.mark.slow
 RUNNING = re.compile(r"Running stage '([^']+)'")
 PAGES = ("add-a-metric", "add-a-figure", "add-a-corpus", "add-an-architecture", "add-a-task")
 

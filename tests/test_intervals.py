@@ -187,6 +187,7 @@ def test_of_two_rows_too_no_effect_is_rarely_decided():
 
 @pytest.mark.parametrize("common", [0.0, 1.0, 1000.0])
 @pytest.mark.parametrize(("rows", "seeds", "own"), [(1, 2, 2), (2, 2, 1), (2, 2, 2), (1, 3, 3)])
+@pytest.mark.slow
 def test_of_few_rows_that_seeds_move_alike_no_effect_is_rarely_decided(rows, seeds, own, common):
     """With `rows` rows of some seeds and a run of `own` seeds, whether the common part of a seed is found or not."""
     random, found = np.random.default_rng([rows, seeds, own]), 0

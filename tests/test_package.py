@@ -82,6 +82,7 @@ def test_the_completion_of_a_shell_has_commands_and_options():
     assert done.returncode == 0 and "measure" in done.stdout and "--similarity" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_type_checker_knows_the_public_names(tmp_path):
     pytest.importorskip("mypy")
     assert (ROOT / "src/raretokens/py.typed").exists()

@@ -60,9 +60,54 @@ def test_a_summary_has_the_findings_and_what_moved(built):
     summary = run(built, "python", "-m", "reproduction", "summary").stdout
     tables = len(list((built / "reports/tables").glob("*.csv")))
     assert f"Reports: {tables} tables and " in summary and "0 cells moved, 0 of them out of tolerance" in summary
-    finding = (built / "reports/findings.md").read_text().split()
-    words = summary.replace("\N{NO-BREAK SPACE}", " ").split()
-    assert {word for word in finding if "*" not in word and "](" not in word} <= {*words}
+    cells = {cell.strip() for line in table_rows(built / "reports/findings.md") for cell in line}
+    assert cells and {*" ".join(cells).split()} <= {*summary.split()}
+
+
+def table_rows(file: Path) -> list[list[str]]:
+    head, _, *rows = [line.strip("| \n").split(" | ") for line in file.read_text(encoding="utf-8").splitlines()]
+    assert head[:3] == ["change from maximum likelihood", "measured", "95 % interval"]
+    return rows
+
+
+def percent(ratio: str):
+    """A ratio of a CSV file with four digits as a change in percent with two."""
+    return pytest.approx(100 * (float(ratio) - 1), rel=0.05, abs=0.06)
+
+
+def numbers(cell: str) -> list[float]:
+    return [float(number) for number in re.findall(r"[-+][\d.]+", cell)]
+
+
+def read(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+
+
+@pytest.mark.parametrize("scale", ["scales/small", ""])
+def test_findings_are_the_numbers_of_the_main_conclusions_and_of_the_decomposition(built, scale):
+    """That of the small scale also has the alpha that validation selects."""
+    reports = ROOT / scale / "reports" if scale else built / "reports"
+    main = {line["conclusion"]: line for line in read(reports / "main.csv")}
+    split = {(line["run"], line["number"]): line for line in read(reports / "decomposition.csv")}
+    rows = {row[0]: row[1:] for row in table_rows(reports / "findings.md")}
+    for name, conclusion in (
+        ("AGG: rare-token perplexity", "AGG lowers the perplexity of rare targets"),
+        ("AGG: isotropy I(W)", "AGG makes the embedding matrix more isotropic"),
+        ("AGG: BLEU", "AGG improves the BLEU of the base Transformer"),
+    ):
+        line = main[conclusion]
+        if line["measured"]:
+            assert rows[name][:3] == [line["measured"], line["95 % interval"], line["reported"]]
+    within, bias = split["agg", "ppl_within.rare"], split["agg", "logit bias, 1 parameter, equal mean P(rare)"]
+    assert numbers(rows["AGG: perplexity within the rare group"][0]) == [percent(within["measured"])]
+    for kind, column in (("rare-token", "measured"), ("total", "total")):
+        assert numbers(rows[f"AGG: {kind} perplexity"][3]) == [percent(bias[column])]
+    if scale:
+        selected = next(
+            line for line in read(reports / "methods.csv") if (line["run"], line["metric"]) == ("agg-a001", "ppl.rare")
+        )
+        shown = [percent(selected[column]) for column in ("measured", "low", "high")]
+        assert numbers(rows["AGG: rare-token perplexity"][4]) == shown
 
 
 ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "baseline@nmt", "train-lm@agg",

@@ -58,6 +58,7 @@ def test_all_lists_of_public_names_agree():
     assert set(public.__all__) <= everything.keys()
 
 
+@pytest.mark.slow
 def test_a_wheel_gives_every_public_name_in_a_bare_environment_and_measures_in_an_installed_one(tmp_path):
     """Torch, numpy and what they need themselves are all that is there; then what pip install brings, and no more."""
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT]

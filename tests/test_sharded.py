@@ -41,6 +41,7 @@ def exact():
 
 
 @pytest.mark.parametrize("size", CASES)
+@pytest.mark.slow
 def test_sharded_trainings_equal_one_process(size, tmp_path):
     """With clipped gradients, micro-batches without targets, and a resumption of model, objective and optimizer.
 

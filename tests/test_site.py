@@ -209,6 +209,7 @@ def contrast(colours: list[str]) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", ["index.html", RARE_CLAIM, "results/small/claims.html", "results/small/methods.html"])
+@pytest.mark.slow
 def test_pages_are_readable_in_both_colours_and_on_a_phone(shown, page, scheme):
     window = shown(page, 380, scheme)
     window.wait_for_load_state("networkidle")

@@ -32,6 +32,7 @@ def documented() -> dict[str, int]:
         ("nmt", ["mle", "agg"]),  # with padding
     ],
 )
+@pytest.mark.slow
 def test_steps_wait_for_the_gpu_as_documented(task, names, tmp_path):
     command = [sys.executable, synchronised.__file__, str(tmp_path), task, *names]
     done = subprocess.run(command, capture_output=True, text=True)

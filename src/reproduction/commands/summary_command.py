@@ -1,9 +1,10 @@
 """The command that prints what a scale found, where its reports are, and what to try next."""
 
 import argparse
-import re
-import textwrap
 from pathlib import Path
+
+from rich.console import Console
+from rich.markdown import Markdown
 
 from raretokens.errors import UserError
 from reproduction import paths
@@ -13,8 +14,7 @@ from reproduction.pipeline.surroundings import root
 from reproduction.report.diff import compare
 from reproduction.report.revision import Revision
 
-WIDTH = 100  # columns
-LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+WIDTH = 120  # columns
 
 
 def show_summary(_: argparse.Namespace) -> None:
@@ -23,21 +23,14 @@ def show_summary(_: argparse.Namespace) -> None:
     findings = paths.REPORTS / "findings.md"
     if not findings.exists():
         raise UserError(f"{findings}: no such file; dvc repro makes it")
-    print("\n".join(["", "What this scale found:", "", plain_text(findings.read_text(encoding="utf-8"))]))
+    print("\nWhat this scale found:")
+    Console(width=WIDTH, highlight=False).print(Markdown(findings.read_text(encoding="utf-8")))
     counts = {kind: len({*(paths.REPORTS / kind).glob("*.csv")}) for kind in ("tables", "figures")}
     print(f"Reports: {counts['tables']} tables and {counts['figures']} figures; {paths.REPORTS}/index.md lists them.")
     site = root() / "build/site/index.html"
     print(f"Site: {site if site.exists() else 'make site builds it'}")
     print(_moves())
     print("Next: dvc exp run -S alpha=0.04 trains what depends on alpha again; dvc metrics diff shows what moved.")
-
-
-def plain_text(markdown: str) -> str:
-    """Return list entries of Markdown without emphasis and links, wrapped and separated by empty lines."""
-    entries = re.split(r"^\* ", LINK.sub(r"\1", markdown).replace("**", ""), flags=re.M)
-    lines = textwrap.TextWrapper(WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    joined = (" ".join(entry.split()).replace(" %", "\N{NO-BREAK SPACE}%") for entry in entries)
-    return "\n\n".join(lines.fill(entry) for entry in joined if entry) + "\n"
 
 
 def _moves() -> str:

@@ -14,20 +14,19 @@ from typing import Any
 import pandas as pd
 
 from raretokens import csv_files
-from raretokens.claims.effect_text import change_text, finding_text
 from raretokens.claims.verdict import Verdict
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from reproduction.papers import methods
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.decomposition_effects import Decomposition, decompositions, implied
+from reproduction.papers.decomposition_effects import decompositions, implied
 from reproduction.papers.figure import Figure
 from reproduction.papers.nearest_setting import views
 from reproduction.papers.table import Table
 from reproduction.papers.task_names import TASKS
 from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.papers.verdicts import judge_all, shown_of
-from reproduction.report import claims, forest, method_tables, paper_pages, regimes
+from reproduction.report import claims, findings, forest, method_tables, paper_pages, regimes
 from reproduction.report import decomposition_page as decomposition
 from reproduction.report.cells import Cell, reported_counts
 from reproduction.report.figure_points import PanelPoints, figure_points
@@ -36,7 +35,6 @@ from reproduction.report.markdown import render
 from reproduction.report.tables import table_cells, to_latex, write_table
 from reproduction.run_sheet import Sheet
 
-SELECTED = "agg-a001"  # AGG with the alpha that the validation perplexity selects
 PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "numpy")
 
 
@@ -58,7 +56,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     for name, figure in declared.figures.items():
         write_figure(points_in_setting(figure, declared, scores), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
-    counts, findings = claims.in_words(verdicts, declared), _findings(verdicts, compared, split)
+    counts, found = claims.in_words(verdicts, declared), findings.to_markdown(verdicts, compared, split)
     by_setting = regimes.entries(declared, scores["lm"])
     texts = {
         "claims.csv": claims.to_csv(verdicts),
@@ -72,13 +70,13 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "decomposition.md": decomposition.to_markdown(split, implied(declared), scale),
         "regimes.csv": regimes.to_csv(by_setting),
         "regimes.md": regimes.to_markdown(by_setting, declared),
-        "findings.md": findings,
+        "findings.md": found,
     }
     overview = {
         "verdicts": counts,
         "counts": list(csv.reader(texts["verdicts.csv"].splitlines())),
         "main": claims.main_table(verdicts, "papers/").rstrip(),
-        "findings": findings.rstrip(),
+        "findings": found.rstrip(),
         "few_seeds": claims.seeds_in_words(verdicts),
     }
     texts["index.md"] = render("index.md", **overview, **_overview(sheet, declared, cells, settings, scores))
@@ -187,17 +185,6 @@ def _settings_of(
 
 def _title(setting: str, declared: Declarations) -> str:
     return declared.settings[setting].title if setting else ""
-
-
-def _findings(verdicts: list[Verdict], compared: list[methods.Change], split: list[Decomposition]) -> str:
-    """Return the findings that README includes, with the numbers of the main claims."""
-    main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
-    measured = [one.claim.main for one in verdicts if one.claim.main and one.effect.value is not None]
-    bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
-    parts = {one.run: decomposition.in_words(one) for one in split}
-    chosen = (change for change in compared if change.run == SELECTED and change.effect.value is not None)
-    selected = {change.metric: decomposition.change_in_words(change.effect) for change in chosen}
-    return render("findings.md", of=main, measured=measured, bounds=bounds, split=parts, selected=selected)
 
 
 def curves_of_all_runs(scores: TaskScores, folder: Path) -> str:

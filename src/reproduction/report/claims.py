@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from raretokens import csv_files
+from raretokens.claims.comparison import Effect
 from raretokens.claims.effect_text import (
     EFFECT_COLUMNS,
     FEW,
@@ -254,21 +255,26 @@ def _reported_and_unit(verdict: Verdict) -> str:
     return f"%; {paper}" if kind == "ratio" else paper
 
 
+def change_cell(kind: EffectKind, value: float | None) -> str:
+    """Return an effect with its sign. A ratio is a change in percent."""
+    return change_text(kind, value) if kind == "ratio" and value is not None else effect_text(kind, value)
+
+
+def interval_cell(kind: EffectKind, effect: Effect) -> str:
+    """Return the 95 % interval of an effect, and whether it has no seed variance."""
+    ends = " to ".join(change_cell(kind, end) for end in effect.main_interval or ())
+    return f"{ends} (test set alone)" if ends and not effect.interval else ends
+
+
 def _main_cells(verdict: Verdict) -> tuple[str, ...]:
     """Return the cells of a main claim. Ratios are changes in percent, as in the findings of README."""
-    claim, kind = verdict.claim, verdict.claim.effect
-
-    def change(value: float | None) -> str:
-        return change_text(kind, value) if kind == "ratio" and value is not None else effect_text(kind, value)
-
-    interval = " to ".join(map(change, verdict.effect.main_interval or ()))
-    if interval and lacks_seeds(verdict):
-        interval += " (test set alone)"
-    few = f"{FEW[verdict.effect.seeds]} without a seed variance" if lacks_seeds(verdict) else few_seeds_text(verdict)
+    claim, kind, effect = verdict.claim, verdict.claim.effect, verdict.effect
+    few = f"{FEW[effect.seeds]} without a seed variance" if lacks_seeds(verdict) else few_seeds_text(verdict)
     marks = [verdict.extent, "hardly fails" if claim.hardly_fails else "", few]
     outcome = ", ".join([verdict.outcome, *filter(None, marks)])
-    numbers = (change(verdict.reported), change(verdict.effect.value), interval, number_text(verdict.q, 2))
-    return claim.statement, f"{claim.paper} {claim.place}", *numbers, outcome, size_text(verdict), verdict.unit_length or ""
+    numbers = (change_cell(kind, verdict.reported), change_cell(kind, effect.value), interval_cell(kind, effect))
+    ends = (number_text(verdict.q, 2), outcome, size_text(verdict), verdict.unit_length or "")
+    return claim.statement, f"{claim.paper} {claim.place}", *numbers, *ends
 
 
 def verdict_counts(verdicts: list[Verdict]) -> str:

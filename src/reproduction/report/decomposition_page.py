@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 
 from raretokens import csv_files
 from raretokens.claims.comparison import Effect, Interval
-from raretokens.claims.effect_text import EFFECT_COLUMNS, change_text, effect_text, number_text, with_interval
+from raretokens.claims.effect_text import EFFECT_COLUMNS, effect_text, number_text, with_interval
 from reproduction.papers.decomposition_effects import TASK, Decomposition, Implied
 from reproduction.papers.logit_bias import LogitBiasBaseline, frontier_points, shared_seeds
 from reproduction.papers.task_scores import AllScores
@@ -80,30 +80,6 @@ def _and(names: list[str]) -> str:
 
 def _effect(effect: Effect) -> str:
     return with_interval(effect.kind, effect.value, effect.main_interval)
-
-
-def in_words(one: Decomposition) -> dict[str, str]:
-    """Return the changes of a run and of its logit-bias baseline as text, for README: those that are known."""
-    changes = {name: one.effects[metric] for name, metric in (("rare", "ppl.rare"), ("total", "ppl.total"))}
-    factors = {name: one.effects[metric] for name, metric in (("mass", "mass.rare"), ("within", "ppl_within.rare"))}
-    found = {name: change_in_words(effect) for name, effect in changes.items()}
-    found |= {name: _factor(effect.value, effect.main_interval) for name, effect in factors.items()}
-    if baseline := one.main_baseline:
-        ratios = {"baseline_rare": baseline.rare, "baseline_total": baseline.total}
-        found |= {name: change_text("ratio", ratio) for name, ratio in ratios.items()}
-        found["advantage"] = _factor(baseline.advantage, baseline.interval)
-    return found
-
-
-def change_in_words(effect: Effect) -> str:
-    """Format an effect as -68 % (95 % CI -71 % to -65 %), or a difference as +0.2 (95 % CI +0.1 to +0.3)."""
-    ends = " to ".join(change_text(effect.kind, end) for end in effect.main_interval or ())
-    return f"{change_text(effect.kind, effect.value)}{f' (95 % CI {ends})' if ends else ''}"
-
-
-def _factor(value: float, interval: Interval | None) -> str:
-    value, *ends = (number_text(number, 3) for number in (value, *(interval or ())))
-    return f"{value} (95 % CI {' to '.join(ends)})" if ends else value
 
 
 def _baselines(one: Decomposition) -> Iterator[list[str]]:
