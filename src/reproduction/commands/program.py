@@ -4,10 +4,10 @@ import argparse
 
 from raretokens.cli import Program
 
-PLAN, ALPHA, OWN, SCALE, SUMMARY, PLOTS, RUN = (
+PLAN, OWN, SCALE, SUMMARY, PLOTS, RUN = (
     f"reproduction.commands.{name}"
     for name in (
-        "plan_commands", "alpha_command", "own_scale", "scale_commands", "summary_command", "plots_command", "run_commands",
+        "plan_commands", "own_scale", "scale_commands", "summary_command", "plots_command", "run_commands",
     )  # fmt: skip
 )
 REPRODUCTION = Program(
@@ -18,7 +18,7 @@ REPRODUCTION = Program(
             "own": (f"{OWN}:write_own_scale", "Write a scale for your own text, with runs of mle, agg, freeze and ember"),
             "plan": (f"{PLAN}:show_plan", "Estimate parameters, tokens, FLOPs, hours, memory and disk of every run"),
             "check": (f"{PLAN}:try_runs", "Try a few training steps and an evaluation of each run at full size"),
-            "alpha": (f"{ALPHA}:show_alpha", "Print the types and target tokens that each alpha of AGG makes rare"),
+            "alpha": (f"{PLAN}:show_alpha", "Print the types and target tokens that each alpha of AGG makes rare"),
             "stages": (f"{SCALE}:show_stages", "Print the stages of dvc.yaml, a line for all runs of each"),
             "runs": (f"{SCALE}:show_runs", "Print the DVC targets of each run, a line for each run"),
             "cluster": (f"{SCALE}:submit", "Submit the scale to Slurm: what runs share, an array of runs, reports"),

@@ -17,9 +17,19 @@ from raretokens.errors import UserError
 from reproduction import tasks
 from reproduction.papers.declarations import ANY, EXACT, Declarations, Tolerance
 from reproduction.paths import EXPECTED, REPORTS
-from reproduction.report import derived_moves
 from reproduction.report.markdown import escaped, table
-from reproduction.report.moves import Move, number_moves, presence_move, side_by_side
+from reproduction.report.moves import (
+    LINES,
+    Move,
+    cell_moves,
+    count_moves,
+    curve_moves,
+    has_moved,
+    line_moves,
+    number_moves,
+    presence_move,
+    side_by_side,
+)
 from reproduction.report.revision import Revision
 
 MERGE_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
@@ -142,11 +152,11 @@ def _file_moves(
         return [presence_move(name, "", "", False, True)]
     try:
         old, new = (_text(name, part) for part in (before, now))
-        if name in derived_moves.LINES:
-            return list(derived_moves.line_moves(name, old, new, declared, moved, reports / "runs"))
+        if name in LINES:
+            return list(line_moves(name, old, new, declared, moved, reports / "runs"))
         if name in COUNTS:
-            return list(derived_moves.count_moves(name, old, new, verdicts))
-        return list(MOVES.get(name.split("/")[0], derived_moves.curve_moves)(name, old, new, declared))
+            return list(count_moves(name, old, new, verdicts))
+        return list(MOVES.get(name.split("/")[0], curve_moves)(name, old, new, declared))
     except KeyError as error:
         raise UserError(f"{name}: no column {error} on both sides; make both reports with the same version") from None
     except ValueError as error:
@@ -192,7 +202,7 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
     If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite.
     """
     lines = list(side_by_side(before, now, ["claim"]))
-    pooled = derived_moves.has_moved(lines)
+    pooled = has_moved(lines)
     for (name,), old, new in lines:
         if not old or not new:
             yield presence_move(file, name, "", bool(old), bool(new))
@@ -209,7 +219,7 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
             yield Move(file, name, "verdict", old["verdict"], new["verdict"], why, not why)
         rest = {column: value for column, value in new.items() if column not in (*sides, "verdict")}
         within = bool(numbers) and not any(move.out for move in numbers)
-        yield from derived_moves.cell_moves(file, name, old, rest, declared, within, pooled)
+        yield from cell_moves(file, name, old, rest, declared, within, pooled)
 
 
 def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:

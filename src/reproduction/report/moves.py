@@ -1,15 +1,39 @@
-"""Cells of two versions of a report file side by side, and the moves of cells with numbers."""
+"""Moves of report files: cells of two versions side by side, and how far the numbers of each kind of file may move.
 
+An effect compares two runs, so it may move by twice the tolerance of its metric, or by the width of its interval. What follows
+from an effect, such as a verdict, may change where the numbers of its line or its claim moved within their tolerance.
+Few seeds borrow the variance of other runs, so an interval may appear or disappear where another line moved. A q depends on the
+other claims of its family, so it may take any value.
+"""
+
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from raretokens import csv_files
-from reproduction.papers.declarations import ANY, Tolerance
+from reproduction.papers.declarations import ANY, EXACT, Declarations, Tolerance
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
+
+# File -> columns that identify a line.
+LINES = {
+    "methods.csv": ["task", "run", "baseline", "metric"],
+    "decomposition.csv": ["run", "number"],
+    "main.csv": ["conclusion", "paper"],
+    "regimes.csv": ["quantity", "setting"],
+}
+EFFECTS = ("measured", "low", "high", "seeds_low", "seeds_high", "test_low", "test_high")
+FIXED = ("statement", "paper", "place", "metric", "role", "kind", "task", "title", "objective", "seeds", "runs",
+         "reported", "reported_left", "reported_right")  # fmt: skip
+APPEARING = (*EFFECTS[1:], "fraction_low", "fraction_high", "p", "q")  # with an interval that pooled seeds give, or without it
+ROUNDING = Tolerance(rel=0.01)  # of what follows from an effect that did not move
+LOGIT_BIAS = Tolerance(rel=0.25)  # of the logit-bias baseline, which amplifies changes of the total perplexity
+SHIFT = 0.1  # largest mean shift of a curve, as a share of its range or of its mean, whichever is larger
 
 
 class Move(NamedTuple):
@@ -51,3 +75,142 @@ def side_by_side(before: str, now: str, keys: list[str]) -> Iterator[tuple[Any, 
     versions = [{tuple(line[key] for key in keys): line for line in part.to_dict("records")} for part in (old, new)]
     for key in order.itertuples(index=False, name=None):
         yield key, *(version.get(key, {}) for version in versions)
+
+
+def line_moves(
+    file: str, before: str, now: str, declared: Declarations, moved: Collection[str], scores: Path
+) -> Iterator[Move]:
+    """Yield the moves of a file of LINES.
+
+    Args:
+        moved: names and statements of claims whose numbers moved within their tolerance.
+        scores: folder of the score files.
+    """
+    lines = list(side_by_side(before, now, LINES[file]))
+    pooled = has_moved(lines)
+    for key, old, new in lines:
+        if not old or not new:
+            yield presence_move(file, " ".join(key), "", bool(old), bool(new))
+        else:
+            if "baseline" in old:
+                sides = zip(("left", "right"), ("run", "baseline"), strict=True)
+                old |= {side: _score(scores / old["task"] / f"{old[run]}.json", old["metric"]) for side, run in sides}
+            found = cell_moves(file, " ".join(key), old, new, declared, key[0] in moved, pooled)
+            yield from (move._replace(metric=new.get("metric", "")) for move in found)
+
+
+def has_moved(lines: Iterable[tuple[Any, dict[str, str], dict[str, str]]]) -> bool:
+    """Return whether an effect differs in one of the lines that side_by_side() yields."""
+    pairs = [(old.get("measured"), new.get("measured")) for _, old, new in lines]
+    return any(was and is_now and was != is_now for was, is_now in pairs)
+
+
+def _score(file: Path, metric: str) -> str:
+    """Return a metric of a score file as text; empty without it."""
+    value = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    for part in ("metrics", *metric.split(".")):
+        value = value.get(part, {})
+    return str(value or "")
+
+
+def cell_moves(
+    file: str,
+    row: str,
+    old: dict[str, str],
+    new: dict[str, str],
+    declared: Declarations,
+    moved: bool = False,
+    pooled: bool = False,
+) -> Iterator[Move]:
+    """Yield the moves of a line: of its effect, then of the cells that follow from the effect.
+
+    Args:
+        moved: whether numbers that the line follows from moved within their tolerance.
+        pooled: whether the effect of any line moved.
+    """
+    changed = [column for column in new if column in old and old[column] != new[column]]
+    both = [column for column in changed if old[column] and new[column]]
+    effects = [column for column in both if column in (*EFFECTS, "mle") and file != "main.csv"]
+    drift = _effect_drift(old, declared)
+    level = _metric_drift(old, declared)  # of maximum likelihood's own number
+    drifts = {column: level if column == "mle" else drift for column in effects}
+    numbers = [move for column in effects for move in number_moves(file, row, column, old[column], new[column], drifts[column])]
+    yield from numbers
+    moved = (moved or bool(numbers)) and not any(move.out for move in numbers)
+    for column in (column for column in changed if column not in effects):
+        bound = EXACT if column in FIXED else ANY if column == "q" and column in both else ROUNDING
+        (move,) = number_moves(file, row, column, old[column], new[column], bound)
+        follows = moved or pooled and column in APPEARING and column not in both
+        is_free = follows and column not in FIXED
+        yield move._replace(tolerance="as the numbers that it follows from", out=False) if is_free else move
+
+
+def _effect_drift(line: dict[str, str], declared: Declarations) -> Tolerance:
+    """Return the tolerance of an effect: twice that of its metric, or the width of its interval."""
+    drift = _metric_drift(line, declared)
+    ends = [(line.get(low), line.get(high)) for low, high in zip(EFFECTS[1::2], EFFECTS[2::2], strict=True)]
+    widths = [float(high) - float(low) for low, high in ends if low and high]
+    bounds = [2 * (drift.abs or 0.0), 2 * (drift.rel or 0.0) * _level(line), *widths]
+    return Tolerance(rel=2 * (drift.rel or 0.0), abs=max(bounds))
+
+
+def _metric_drift(line: dict[str, str], declared: Declarations) -> Tolerance:
+    claim = declared.claims.get(line.get("claim", ""))
+    task = line.get("task") or (claim.task if claim else "lm")
+    metric = declared.known_metric(line.get("metric") or line.get("number", ""))
+    return metric.drift_of(task) if metric else LOGIT_BIAS
+
+
+def _level(line: dict[str, str]) -> float:
+    """Return the larger of the two numbers whose difference an effect is; 0 for ratios."""
+    if line.get("kind") != "difference":
+        return 0.0
+    return max((abs(float(line[side])) for side in ("left", "right") if line.get(side)), default=0.0)
+
+
+def count_moves(file: str, before: str, now: str, verdicts: int) -> Iterator[Move]:
+    """Yield the moves of counts of verdicts. No count may move by more than the number of verdicts that moved."""
+    for (paper,), old, new in side_by_side(before, now, ["paper"]):
+        if not old or not new:
+            yield presence_move(file, paper, "", bool(old), bool(new))
+            continue
+        for column in new:
+            drift = EXACT if column == "claims" else Tolerance(abs=verdicts)
+            yield from number_moves(file, paper, column, old.get(column, ""), new[column], drift)
+
+
+def curve_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+    """Yield the mean shift of each curve, point cloud or sample of replicates in a file of curves, plots or runs."""
+    old, new = (csv_files.parse_csv(text) if text else pd.DataFrame() for text in (before, now))
+    if list(old) != list(new):
+        yield Move(file, "", "columns", ",".join(old), ",".join(new), "exact", True)
+        return
+    names = [name for name in ("run", "family", "series", "group") if name in old]
+    groups = [dict(list(part.groupby(names, sort=False))) if names else {(): part} for part in (old, new)]
+    for key in dict.fromkeys([*groups[0], *groups[1]]):
+        row = " ".join(key)
+        if any(key not in part for part in groups) or len(groups[0][key]) != len(groups[1][key]):
+            counts = [f"{len(part[key])} points" if key in part else "" for part in groups]
+            yield Move(file, row, "points", *counts, "same number", True)
+            continue
+        yield from _shifts(file, row, *(part[key].drop(columns=names) for part in groups), declared)
+
+
+def _shifts(file: str, row: str, old: pd.DataFrame, new: pd.DataFrame, declared: Declarations) -> Iterator[Move]:
+    """Yield the shift of each column. Replicates have the tolerance of their metric; the points of a cloud have no order."""
+    a, b = (part.replace("", "nan").to_numpy(dtype=float) for part in (old, new))
+    if not all((np.diff(part[:, 0]) > 0).all() for part in (a, b)):  # a cloud: x increases only along a curve
+        a, b = np.sort(a, axis=0), np.sort(b, axis=0)
+    for column, was, is_now in zip(old, a.T, b.T, strict=True):
+        metric = declared.known_metric(column) if file.endswith(".bootstrap.csv") else None
+        if np.array_equal(was, is_now, equal_nan=True):
+            continue
+        if (np.isnan(was) != np.isnan(is_now)).any():
+            yield Move(file, row, column, "", "", "numbers in the same places", True)
+        elif metric:
+            means = (f"{np.nanmean(part):g}" for part in (was, is_now))
+            yield from number_moves(file, row, f"mean {column}", *means, metric.drift_of(file.split("/")[1]))
+        else:
+            size = max(np.nanmax(was) - np.nanmin(was), np.nanmean(np.abs(was)), 1e-12)
+            shift = np.nanmean(np.abs(was - is_now)) / size
+            yield Move(file, row, f"mean shift of {column}", "0", f"{shift:.2g}", f"{SHIFT:g}", not shift <= SHIFT)
