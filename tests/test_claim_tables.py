@@ -235,8 +235,8 @@ def test_the_counts_say_what_is_reproduced_in_size_and_what_all_tested_effects_a
         "of the 5 include the reported effect."
     ) in in_words(many, DECLARED)
     assert medians_in_words(many) == (
-        "Over the 5 tested conclusions with a reported effect, the median measured effect is 0.2 of it, and 2 have the opposite "
-        "sign. Over the 3 reproduced ones, the median is 0.5.\n"
+        "Of the 6 tested conclusions, 5 have a reported effect. The median measured effect is 0.2 of it, and 2 have the opposite "
+        "sign. The 3 reproduced ones among them have a median of 0.5.\n"
     )
 
 

@@ -76,6 +76,7 @@ def _logit_bias(parts: Decomposition | None, metric: str | None, bound: float | 
     """
     baseline = parts.main_baseline if parts else None
     ratios = {"ppl.rare": baseline.rare, "ppl.total": baseline.total} if baseline else {}
-    if metric in ratios:
+    ratios["ppl_within.rare"] = 1.0  # a constant on all rare logits cannot change it
+    if parts and metric in ratios:
         return change_text("ratio", ratios[metric])
     return f"{change_text('ratio', bound)} or lower" if bound and metric == "ppl.rare" else ""
