@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from raretokens.claims.comparison import Effect
 from raretokens.claims.effect_text import change_text
-from raretokens.claims.verdict import Verdict
+from raretokens.claims.verdict import Outcome, Verdict
 from reproduction.papers.claim import Claim
 from reproduction.papers.decomposition_effects import Decomposition
 from reproduction.papers.methods import Change
@@ -51,18 +51,20 @@ def _rows(
 ) -> Iterator[tuple[str, ...]]:
     for name, (claim, run, metric) in ROWS.items():
         verdict, parts = main.get(claim or ""), split.get(run or "")
-        effect = verdict.effect if verdict else parts.effects[metric] if parts and metric and not claim else None
-        if effect is None:
+        if claim and verdict:
+            cells = _conclusion(verdict)
+        elif not claim and metric and parts:
+            cells = *_cells(parts.effects[metric]), ""
+        else:
             continue
-        reported = change_cell(effect.kind, verdict.reported) if verdict else ""
         other = selected.get(metric or "") if name.startswith("AGG") else None
-        yield (
-            name,
-            *_cells(effect),
-            reported,
-            _logit_bias(parts, metric, bounds.get(run or "")),
-            "{} ({})".format(*_cells(other)) if other else "",
-        )
+        yield name, *cells, _logit_bias(parts, metric, bounds.get(run or "")), "{} ({})".format(*_cells(other)) if other else ""
+
+
+def _conclusion(verdict: Verdict[Claim]) -> tuple[str, str, str]:
+    value, interval = _cells(verdict.effect)
+    mark = " (not testable)" if verdict.outcome == Outcome.NOT_TESTABLE else ""
+    return value + mark, interval, change_cell(verdict.effect.kind, verdict.reported)
 
 
 def _cells(effect: Effect) -> tuple[str, str]:
