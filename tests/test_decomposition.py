@@ -234,7 +234,11 @@ def test_a_total_near_the_lowest_does_not_determine_the_constant(constant, is_de
     assert bias.sensitivity == pytest.approx(50 / constant, rel=0.01)
     assert bias.is_determined == is_determined
     assert choose(curves_of(frontier), np.exp(constant), "mean P(rare)", 1).is_determined
-    assert choose(curves_of(frontier), 0.9, "total perplexity", 1).is_determined  # the lowest total itself
+    # A total below the lowest, 1, is as sensitive as one as far above it.
+    assert choose(curves_of(frontier), 0.9, "total perplexity", 1).is_determined
+    below = choose(curves_of(frontier), np.exp(-(constant**2) / 100), "total perplexity", 1)
+    assert (below.constant, below.sensitivity) == (pytest.approx(0, abs=1e-5), pytest.approx(50 / constant, rel=0.01))
+    assert below.is_determined == is_determined
 
 
 @pytest.mark.parametrize("group", ["rare", "own"])

@@ -159,7 +159,7 @@ def choose(frontier: "list[Curve]", aim: float, equal: Equal, parameters: int) -
     if found:
         return min(found, key=lambda bias: bias.valid_rare)
     if equal == "total perplexity" and all(curve.lowest > aim for curve in curves):
-        return min(curves, key=lambda curve: curve.lowest).at_lowest()
+        return min(curves, key=lambda curve: curve.lowest).at_lowest(aim)
     return None
 
 
@@ -190,20 +190,24 @@ class Curve:
         log, start = self._log(COLUMNS[equal]), self.constants[0] if equal == "mean P(rare)" else self.cheapest
         if not log(start) < np.log(aim) < log(self.constants[-1]):
             return None
-        return self._bias(brentq(lambda at: log(at) - np.log(aim), start, self.constants[-1]), COLUMNS[equal])
+        constant = brentq(lambda at: log(at) - np.log(aim), start, self.constants[-1])
+        return self._bias(constant, abs(float(self.logs(constant, 1)[self.columns.index(COLUMNS[equal])])))
 
-    def at_lowest(self) -> Bias:
-        """Return the bias with the lowest total perplexity."""
-        return self._bias(self.cheapest)
+    def at_lowest(self, aim: float) -> Bias:
+        """Return the bias with the lowest total perplexity, which an aim below it cannot reach.
 
-    def _bias(self, constant: float, matched: str | None = None) -> Bias:
-        """Return the bias with this constant. `matched`: the column that it was matched on; None: it has the lowest total."""
-        slopes = dict(zip(self.columns, map(float, np.abs(self.logs(constant, 1))), strict=True))
-        sensitivity = slopes["test_rare"] / max(slopes[matched], 1e-12) if matched else 0.0
+        It is as sensitive as one whose aim is as far above the lowest, because last digits decide on which side a near aim is.
+        """
+        curvature = float(self.logs(self.cheapest, 2)[self.columns.index("valid_total")])
+        return self._bias(self.cheapest, math.sqrt(2 * max(curvature, 0.0) * math.log(self.lowest / aim)))
+
+    def _bias(self, constant: float, slope: float) -> Bias:
+        """Return the bias with this constant. `slope`: of the logarithm of the number that it was matched on."""
+        rare = abs(float(self.logs(constant, 1)[self.columns.index("test_rare")]))
         at = dict(zip(self.columns, map(float, np.exp(self.logs(constant))), strict=True))
         return Bias(
             self.slope, float(constant), at["valid_rare"], *(at[f"test_{kind}"] for kind in ("freq", "med", "rare", "total")),
-            sensitivity,
+            rare / max(slope, 1e-12),
         )  # fmt: skip
 
 
