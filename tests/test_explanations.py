@@ -56,6 +56,7 @@ def known(claim: Claim, text: str, metrics: list[str], scores: TaskScores) -> li
     """Return the metrics of the runs that a text is about, and their differences and ratios."""
     runs = {run for side in claim.sides.values() if (run := scores.choose(side.runs, data=side.data))} | {"mle"}
     runs |= {run for name, run in RUNS.items() if name in text}
+    runs |= {f"wiki-{run}" for run in runs if f"wiki-{run}" in scores.lines}  # the setting in which they are judged
     found = []
     for metric in metrics:
         values = [value for run in sorted(runs) if (value := scores.value(run, metric))]

@@ -154,15 +154,15 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
         load_declarations(root() / paths.PAPERS),
         AllScores(run_sheet(load()), paths.REPORTS / "runs")["lm"],
     )
-    claim = declared.claims["agg-lowers-rare-perplexity"]
+    claim = declared.claims["freeze-b-lowers-rare-perplexity"]
     fewer = Comparison.of_claim(claim, with_seeds(claim, scores, (2,))).values
-    assert fewer["left"].runs == ("agg-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")
-    assert judge("agg-lowers-rare-perplexity", claim, with_seeds(claim, scores, (2, 3)), declared).effect.seeds == 2
-    judged = list(judge_again("agg-lowers-rare-perplexity", declared, scores))
+    assert fewer["left"].runs == ("freeze-b-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")
+    assert judge("freeze-b-lowers-rare-perplexity", claim, with_seeds(claim, scores, (2, 3)), declared).effect.seeds == 2
+    judged = list(judge_again("freeze-b-lowers-rare-perplexity", declared, scores))
     assert [size for size, *_ in judged] == [1, 1, 1, 2, 2, 2] and {outcome for _, outcome, _ in judged} == {
         Outcome.REPRODUCED
     }
-    assert scores.repetitions["agg"] == ["agg", "agg-2", "agg-3"]
+    assert scores.repetitions["freeze-b"] == ["freeze-b", "freeze-b-2", "freeze-b-3"]
 
 
 def test_claims_that_are_judged_again_are_those_of_three_seeds_in_the_reports(request):

@@ -56,7 +56,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     for name, figure in declared.figures.items():
         write_figure(points_in_setting(figure, declared, scores), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
-    counts, found = claims.in_words(verdicts, declared), findings.to_markdown(verdicts, compared, split)
+    counts, found = claims.in_words(verdicts, declared), findings.to_markdown(verdicts, compared, split, declared, scores["lm"])
     by_setting = regimes.entries(declared, scores["lm"])
     texts = {
         "claims.csv": claims.to_csv(verdicts),
