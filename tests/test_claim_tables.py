@@ -127,9 +127,9 @@ def test_a_card_has_the_number_of_each_run_with_a_link_to_its_scores(request, mo
     verdict = judge(name, DECLARED.claims[name], scores["lm"], DECLARED)
     page = pages([verdict], DECLARED, "small", scores, {})["agg.md"]
     card = page.split(f'<details id="claim-{name}">')[1].split("</details>")[0]
-    assert "| first | perplexity of rare targets (`ppl.rare`) | [agg](../runs/lm/agg.json) 852.415 (seed 1), [agg-2](" in card
-    assert f"**setting** {DECLARED.settings['small'].title}" in card and "No change of this claim alone" in card
-    assert "**measured** x 0.317" in card and "**reported** x 0.172" in card and "Caveat: " in card
+    assert "| first | perplexity of rare targets (`ppl.rare`) | [wiki-agg](../runs/lm/wiki-agg.json) 99034.9 (seed 1), " in card
+    assert f"**setting** {DECLARED.settings['wiki'].title}" in card and "No change of this claim alone" in card
+    assert "**measured** x 0.133" in card and "**reported** x 0.172" in card and "Caveat: " in card
 
 
 def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, monkeypatch):
