@@ -92,6 +92,9 @@ def test_a_claim_is_judged_where_its_own_number_has_seeds(tmp_path):
     alike = scored(tmp_path / "c", {"near-mle": [0.1, 0.3], "near-ul": [0.2, 0.4001], "near-agg": [0.4], **known})
     for scores in (unscored, lacking, alike):
         assert judge("c", claim(*sides), scores, declared).setting == "far"
+    # Numbers that no seed moves are judged where they are, whatever they are.
+    equal = scored(tmp_path / "e", {"near-mle": [0.3, 0.3], "near-agg": [0.4, 0.4], **known})
+    assert judge("c", claim(*sides), equal, declared).setting == "near"
     assert names(unscored, ["agg"], ["mle"]) == ["far", "near"]
     alone = scored(tmp_path / "d", {"near-mle": THREE, "near-agg": THREE})
     for path in (tmp_path / "d/lm").glob("near-agg*"):

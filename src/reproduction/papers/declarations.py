@@ -4,7 +4,7 @@ import fnmatch
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, PrivateAttr
 
@@ -214,6 +214,7 @@ class Declarations(Section):
     papers: dict[str, Paper]
     methods: dict[str, Method] = {}
     settings: dict[str, Setting] = {}  # of each task the nearest to the paper's first
+    settings_scale: str = ""  # the scale that has these settings
     reported_settings: dict[TaskName, Properties] = {}
     _reported: dict[Path, ReportedTable] = PrivateAttr(default_factory=dict)  # each file is read once
 
@@ -223,6 +224,10 @@ class Declarations(Section):
         if path not in self._reported:
             self._reported[path] = ReportedTable(self.folder, name)
         return self._reported[path]
+
+    def of_scale(self, scale: str) -> Self:
+        """Return the declarations for a scale: without settings, if these are of another one."""
+        return self if scale == self.settings_scale else self.replaced(settings={})
 
     @property
     def counted_papers(self) -> list[str]:

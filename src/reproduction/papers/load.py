@@ -43,6 +43,7 @@ def load_declarations(folder: Path) -> Declarations:
         papers=_named(folder / "papers.yaml", Paper),
         methods=_named(folder / "methods.yaml", Method),
         settings=near.settings,
+        settings_scale=near.scale,
         reported_settings=near.reported,
     )
     if mistakes := [*unknown_names(declared), *metrics_without_kind(declared), *other_case(declared)]:

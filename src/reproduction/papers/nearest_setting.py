@@ -42,12 +42,14 @@ def views(settings: dict[str, Setting], scores: TaskScores, runs: Iterable[Seque
 def nearest(settings: dict[str, Setting], scores: TaskScores, claim: Claim) -> tuple[str, TaskScores]:
     """Return the setting of a claim, in the order of `views`. The scores and seeds are those of the numbers that it compares.
 
-    An effect that is not finite has its seeds: the setting must not depend on the result.
+    An effect that is not finite, or the same on every seed, has its seeds: the setting must not depend on the result.
     """
 
     def rank(view: View) -> tuple[bool, bool, bool]:
         comparison = Comparison.of_claim(claim, view.scores)
-        has_seeds = not comparison.is_finite or comparison.seed_posterior is not None
+        effects = list(comparison.seed_effects.values())
+        is_the_same = len(effects) > 1 and len(set(effects)) == 1
+        has_seeds = not comparison.is_finite or comparison.seed_posterior is not None or is_the_same
         return not comparison.seed_effects, not settings[view.name].is_like_the_paper, not has_seeds
 
     found = list(_views(settings, scores, claim.trained_runs))

@@ -60,5 +60,6 @@ class Setting(Section):
 class SettingsFile(Section):
     """The file settings.yaml."""
 
+    scale: str = Field(description="the scale whose settings they are; another scale may have other models of the same names")
     reported: dict[TaskName, Properties] = Field(description="task -> the paper's setting")
     settings: dict[str, Setting] = Field(description="settings by name; of each task the nearest first")

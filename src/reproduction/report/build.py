@@ -40,7 +40,7 @@ PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "nump
 
 def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write tables, figures, claims, index and headline numbers. Return the verdict counts in words."""
-    scores, scale = AllScores(sheet, reports / "runs"), sheet.scale
+    scores, scale, declared = AllScores(sheet, reports / "runs"), sheet.scale, declared.of_scale(sheet.scale)
     for folder in ("tables", "figures", "plots", "papers", "charts"):
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
@@ -56,7 +56,8 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     for name, figure in declared.figures.items():
         write_figure(points_in_setting(figure, declared, scores), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
-    counts, found = claims.in_words(verdicts, declared), findings.to_markdown(verdicts, compared, split, declared, scores["lm"])
+    counts = claims.in_words(verdicts, declared)
+    found = findings.to_markdown(verdicts, compared, split, declared.settings, scores["lm"])
     by_setting = regimes.entries(declared, scores["lm"])
     texts = {
         "claims.csv": claims.to_csv(verdicts),
@@ -118,7 +119,7 @@ def _draw_forests(verdicts: list[Verdict], declared: Declarations, scale: str, r
 
 def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path, as_latex: bool = False) -> str:
     """Write the files of one table. Return its Markdown or LaTeX."""
-    table = declared.table(name)
+    table, declared = declared.table(name), declared.of_scale(sheet.scale)
     setting, cells = next(_versions(table, sheet, declared, AllScores(sheet, reports / "runs")))
     markdown = write_table(name, table, cells, reports, _title(setting, declared))
     return to_latex(table, cells, name) if as_latex else markdown
@@ -131,7 +132,7 @@ def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> li
         UserError: if there are no targets. DVC would interpret an empty list as all targets.
     """
     table = declared.table(name)
-    _, own = next(_settings_of(table, declared, AllScores(sheet, reports / "runs")))
+    _, own = next(_settings_of(table, declared.of_scale(sheet.scale), AllScores(sheet, reports / "runs")))
     targets = dvc_targets(table, own)
     if not targets:
         raise UserError(f"{name}: no run of this table is on the run sheet")

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from raretokens.claims.effect_text import change_text
 from raretokens.claims.verdict import Outcome, Verdict
 from reproduction.papers.claim import Claim
-from reproduction.papers.declarations import Declarations
 from reproduction.papers.decomposition_effects import Decomposition
 from reproduction.papers.methods import Change
+from reproduction.papers.setting import Setting
 from reproduction.papers.task_scores import TaskScores
 from reproduction.report.claims import change_cell, interval_cell
 from reproduction.report.markdown import table
@@ -36,14 +36,19 @@ def to_markdown(
     verdicts: Iterable[Verdict[Claim]],
     compared: Iterable[Change],
     split: Iterable[Decomposition],
-    declared: Declarations,
+    settings: dict[str, Setting],
     scores: TaskScores,
 ) -> str:
-    """Return a table of the findings that were measured, without columns that no finding has. `scores`: of language models."""
+    """Return a table of the findings that were measured, without columns that no finding has.
+
+    Args:
+        settings: by name.
+        scores: of language models.
+    """
     main = {one.claim.main: one for one in verdicts if one.claim.main and one.effect.value is not None}
     bounds = {one.run: one.logit_bias for one in compared if one.logit_bias}
     parts = {one.run: one for one in split}
-    models = {model: name for name, one in declared.settings.items() for model in one.models}
+    models = {model: name for name, one in settings.items() for model in one.models}
     runs = {"agg": main[AGG].runs[0] if AGG in main else "agg"}  # in the setting in which the claim is judged
     rows = []
     for name, (claim, short, metric) in ROWS.items():
@@ -57,7 +62,7 @@ def to_markdown(
             continue
         mark = " (not testable)" if verdict and verdict.outcome == Outcome.NOT_TESTABLE else ""
         value, ends = change_cell(effect.kind, effect.value) + mark, interval_cell(effect.kind, effect)
-        title = declared.settings[setting].title if setting else ""
+        title = settings[setting].title if setting in settings else ""
         bias = _logit_bias(part, metric, bounds.get(run))
         rows.append([name, value, ends, change_cell(effect.kind, reported), bias, title, str(effect.seeds or "")])
     return _table(rows) if rows else NONE
