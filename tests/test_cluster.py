@@ -130,9 +130,9 @@ def test_the_main_runs_are_those_that_the_main_conclusions_name():
     names = {name for _, name in needed}
     assert {re.sub("-[2-5]$", "", name) for name in names} - {"awd-mle", "awd-cosreg", "awd-frage-half"} == named
     assert {"awd-mle-2", "awd-mle-finetune-2"} <= names
-    assert {"awd-mle", "base-1k-agg-2", "base-1k-agg-3", "agg-3"} <= names
+    assert {"awd-mle", "base-1k-agg-2", "base-1k-agg-3", "wiki-agg-2"} <= names
     made = run_targets(declared, only=needed) + run_targets(declared, continued=True, only=needed)
-    assert len(made) == len(needed) and "train-lm@agg predict-lm@agg score-lm@agg decompose-lm@agg" in made
+    assert len(made) == len(needed) and "train-lm@wiki-agg predict-lm@wiki-agg score-lm@wiki-agg decompose-lm@wiki-agg" in made
 
 
 def test_one_seed_of_each_run_is_the_first():

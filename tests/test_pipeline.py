@@ -54,6 +54,8 @@ def test_every_run_is_scored_and_in_the_tables(built):
     shown = {cell["metric"]: cell["measured"] for cell in cells if cell["row"] == "MLE"}
     assert {name: float(shown[f"ppl.{name}"]) for name in scored} == pytest.approx(scored, abs=0.01)
     assert (built / "reports/index.md").exists()
+    # Its model `base` is not that of the small scale, which has settings.
+    assert {line["setting"] for line in read(built / "reports/claims.csv")} == {""}
 
 
 def test_a_summary_has_the_findings_and_what_moved(built):

@@ -54,7 +54,7 @@ def main_runs(parameters: Parameters, declarations: Declarations, folder: Path) 
     Args:
         folder: folder of the score files.
     """
-    scores = AllScores(run_sheet(parameters), folder)
+    scores, declarations = AllScores(run_sheet(parameters), folder), declarations.of_scale(parameters.scale)
     needed: set[tuple[str, str]] = set()
     for claim in (claim for claim in declarations.claims.values() if claim.main):
         part = scores[claim.task]
