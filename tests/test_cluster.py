@@ -1,6 +1,5 @@
 """A scale given to Slurm: what is asked for, and the tiny world on a real Slurm, one of whose runs is killed in the middle."""
 
-import contextlib
 import os
 import re
 import signal
