@@ -177,7 +177,7 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
             {"boundaries": [2, 10]},
             "tokens.lm.groups.boundaries: [2, 10] must rise, from 4 at least",
         ),
-        ("lm/models/word/steps", 60, "lm.models.word: lm.training.warmup: 80 is more than steps (60)"),
+        ("lm/models/word/steps", 40, "lm.models.word: lm.training.warmup: 60 is more than steps (40)"),
         (
             "lm/models/word/tokens_per_step",
             64,
@@ -287,10 +287,10 @@ def test_a_size_of_translation_may_be_decoded_and_trained_otherwise(tmp_path):
 def test_tables_are_projected_where_a_size_keeps_them(tmp_path):
     """Each size at those updates that are multiples of its own `snapshot_every`."""
     told = {
-        (stage, name): job for stage, name, job in all_jobs(load(edited(tmp_path, "lm/models/word/snapshot_every", 40)))
+        (stage, name): job for stage, name, job in all_jobs(load(edited(tmp_path, "lm/models/word/snapshot_every", 50)))
     }
-    assert told["score-lm", "word-mle"].projection_steps == [120, 600]
-    assert told["score-lm", "mle"].projection_steps == [30, 120, 300, 600]
+    assert told["score-lm", "word-mle"].projection_steps == [300, 450]
+    assert told["score-lm", "mle"].projection_steps == [30, 120, 300, 450]
 
 
 def test_a_mistake_stops_the_pipeline_before_any_work(tmp_path):
