@@ -85,6 +85,28 @@ def test_a_cone_is_seen_and_rows_all_around_are_not():
     assert wide["rare beside rare"] == approx(0.8, abs=0.05)  # four of five types are rare, and rows know nothing of it
 
 
+@pytest.mark.parametrize("height", [0.0, 0.3, 0.9])
+def test_the_hull_of_a_cap_is_as_far_from_the_origin_as_the_cap_is_high(height):
+    """Unit vectors that all have this first coordinate."""
+    from hidden_states import distance
+
+    around = np.random.default_rng(0).normal(size=(3000, 6))
+    around /= np.linalg.norm(around, axis=1, keepdims=True)
+    cap = np.column_stack([np.full(len(around), height), np.sqrt(1 - height**2) * around])
+    assert distance(cap) == approx(height, abs=1e-6) and distance(around) == 0
+
+
+def test_neighbours_by_distance_see_lengths_that_cosines_do_not():
+    from hidden_states import euclidean_neighbours
+
+    rows = np.random.default_rng(0).normal(size=(300, 8))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    counts, groups = np.arange(300, 0, -1), np.repeat([0, 1, 2], 100)
+    short = rows * np.where(np.arange(300) < 60, 9.0, 1.0)[:, None]  # the popular fifth is long
+    assert euclidean_neighbours(rows, counts, groups) == approx(0.8, abs=0.03)
+    assert euclidean_neighbours(short, counts, groups) == 1
+
+
 def test_a_constant_on_the_logits_of_rare_types_is_that():
     from rare_bias import biased, matched_constants
 
