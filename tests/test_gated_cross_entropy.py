@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
 
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
+from raretokens.loss.position_weight import weighted_linear_cross_entropy
 from raretokens.loss.terms import PLAIN, Candidates, Gate, Head, Unlikelihood
 
 PAD = -100
@@ -22,7 +23,7 @@ def world(seed: int, m: int, n: int, d: int, pads: float = 0.2) -> tuple[torch.T
     return hidden.requires_grad_(), weight.requires_grad_(), targets
 
 
-def dense(hidden, weight, targets, gate, eps=0.0, offset=None, token_weight=None, head=PLAIN, z_loss=0.0):
+def dense(hidden, weight, targets, gate, eps=0.0, offset=None, token_weight=None, head=PLAIN, z_loss=0.0, position_weight=None):
     """Loss, and gradients by the formula dL/dH = G W, dL/dW = (Gamma * G)^T H, position by position."""
     n = len(weight)
     loss, grad_hidden, grad_weight = 0.0, torch.zeros_like(hidden), torch.zeros_like(weight)
@@ -39,6 +40,7 @@ def dense(hidden, weight, targets, gate, eps=0.0, offset=None, token_weight=None
         q = torch.full((n,), eps / n, dtype=torch.float64)
         q[y] += 1 - eps
         factor = 1.0 if token_weight is None else token_weight[y]
+        factor = factor if position_weight is None else factor * position_weight[i]
         normaliser = z.exp().sum().log()
         loss += factor * (z_loss * normaliser**2 - (q * z.log_softmax(0)).sum())
         error = factor * (z.softmax(0) * (1 + 2 * z_loss * normaliser) - q)
@@ -104,6 +106,56 @@ def test_gradients_equal_the_dense_formula(
     if bias:
         torch.testing.assert_close(head.bias.grad, 3 * grad_bias, atol=1e-9, rtol=1e-9)
     assert token_weight is None or token_weight.grad is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), m=st.integers(1, 20), n=st.integers(2, 30), chunk=st.integers(1, 30), gated=st.booleans(),
+    eps=st.sampled_from([0.0, 0.1]), weights=st.booleans(), softcap=st.sampled_from([None, 1.5]),
+    z_loss=st.sampled_from([0.0, 0.2]),
+)  # fmt: skip
+def test_a_weight_of_a_position_multiplies_its_loss_and_its_error(seed, m, n, chunk, gated, eps, weights, softcap, z_loss):
+    hidden, weight, targets = world(seed, m, n, 5)
+    gate, position_weight = gate_of(seed, n) if gated else None, torch.randn(m, dtype=torch.float64)
+    position_weight[targets == PAD] = math.nan  # does not count
+    head = Head(torch.randn(n, dtype=torch.float64).requires_grad_(), 0.7, softcap)
+    token_weight = torch.rand(n, dtype=torch.float64) if weights else None
+    more = {"gate": gate, "head": head, "token_weight": token_weight, "z_loss": z_loss}
+    summed = weighted_linear_cross_entropy(
+        hidden, weight, targets, position_weight, label_smoothing=eps, ignore_index=PAD, chunk=chunk, **more
+    )
+    (3 * summed.loss).backward()
+    wanted = dense(hidden.detach(), weight.detach(), targets, eps=eps, position_weight=position_weight, **more)
+    found = summed.loss, hidden.grad / 3, weight.grad / 3, None, head.bias.grad / 3
+    for value, expected in zip(found, wanted, strict=True):
+        assert value is None or torch.allclose(value.detach(), torch.as_tensor(expected).detach().double(), rtol=1e-9, atol=1e-10)
+    assert float(summed.nll) == pytest.approx(float(dense(hidden.detach(), weight.detach(), targets, None, head=head)[0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_weights_of_one_change_no_bit_and_those_of_nothing_leave_a_position_out(dtype):
+    random = torch.Generator().manual_seed(0)
+    hidden, weight = (torch.randn(k, 8, generator=random).to(dtype).requires_grad_() for k in (40, 30))
+    targets, gate = torch.randint(0, 30, (4, 10), generator=random), gate_of(0, 30)
+    ones, first = torch.ones(4, 10), torch.arange(40).view(4, 10) < 25
+
+    def passed(call, targets, *more):
+        summed = call(hidden.view(4, 10, 8), weight, targets, *more, gate=gate, chunk=16)
+        return summed.loss.detach(), *torch.autograd.grad(summed.loss, (hidden, weight))
+
+    plain, one = passed(gated_linear_cross_entropy, targets), passed(weighted_linear_cross_entropy, targets, ones)
+    assert all(map(torch.equal, plain, one))
+    left = passed(gated_linear_cross_entropy, targets.where(first, PAD))
+    none = passed(weighted_linear_cross_entropy, targets, first.float())
+    for value, expected in zip(none, left, strict=True):
+        assert torch.allclose(value, expected, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("weights", [torch.ones(3), torch.tensor([1.0, math.inf, 1.0, 1.0])])
+def test_weights_that_do_not_fit_the_positions_are_refused(weights):
+    hidden, weight, targets = world(0, 4, 5, 3, pads=0.0)
+    with pytest.raises(ValueError, match="position_weight .*(not of the targets' shape|allowed: finite numbers)"):
+        weighted_linear_cross_entropy(hidden, weight, targets, weights)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 4, 6, 12, 100])

@@ -10,7 +10,7 @@ from accelerate import Accelerator
 from tiny import served
 from tiny.update import PAD, D, N, build, gradients, update, whole
 
-from raretokens import Loop, train_only_rows
+from raretokens import Loop, UserError, train_only_rows
 from raretokens.objectives.registry import known
 
 HERE = Path(__file__).parent
@@ -51,6 +51,32 @@ def test_a_micro_batch_without_targets_adds_nothing():
     loop.begin([targets, torch.full_like(targets, loop.objective.facts.pad)])
     (loop.loss(hidden, targets) + loop.loss(hidden, torch.full_like(targets, loop.objective.facts.pad))).backward()
     torch.testing.assert_close([hidden.grad, weight.grad], wanted, atol=1e-12, rtol=1e-9)
+
+
+NOT_WEIGHTED = {"adversarial", "dispersion", "tied_gradient", "ul", "ul_agg"}  # which have more than softmax losses
+
+
+@pytest.mark.parametrize("name", sorted(known()))
+def test_positions_have_weights_with_every_objective_that_sums_over_them(name):
+    """Weights of 1 change nothing. With weights of 1 and 0 the gradient is that of the positions left, over all targets."""
+    ours, expected = build(name, {}), build(name, {})
+    for seed in range(4):
+        hidden, weight, targets, counts = update(seed)
+        loop = Loop(ours, weight)
+        loop.begin([targets])
+        kept = torch.rand(targets.shape) < (1 if seed == 0 else 0.6)
+        if name in NOT_WEIGHTED:
+            with pytest.raises(UserError, match=r"position_weight: \w+ has [a-z_, ]+ of its own; allowed: objectives without"):
+                loop.loss(hidden, targets, position_weight=kept.double())
+            return
+        found = gradients(loop.loss(hidden, targets, position_weight=kept.double()), hidden, weight)
+        expected.begin_step(counts)
+        loss, penalty = expected.loss(hidden, weight, targets.where(kept, PAD)).loss / counts.sum(), expected.penalty(weight)
+        wanted = gradients(loss if penalty is None else loss + penalty, hidden, weight)
+        torch.testing.assert_close(found, wanted, atol=1e-12, rtol=1e-9)
+        with loop.stepping():
+            pass
+        expected.end_step(weight)
 
 
 def test_a_loop_that_forgets_something_is_told():

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
     from raretokens.loss.logits_objective import LogitsObjective
     from raretokens.loss.objective import Objective, keep_frozen_rows
+    from raretokens.loss.position_weight import weighted_linear_cross_entropy
     from raretokens.loss.rare_share import facts, facts_of_text
     from raretokens.loss.terms import Gate, Head, SummedLoss, Unlikelihood
     from raretokens.objectives.rarity import alpha_for
@@ -24,6 +25,7 @@ _MODULES = {
     "loss.gated_cross_entropy": ("gated_linear_cross_entropy",),
     "loss.logits_objective": ("LogitsObjective",),
     "loss.objective": ("Objective", "keep_frozen_rows"),
+    "loss.position_weight": ("weighted_linear_cross_entropy",),
     "loss.rare_share": ("facts", "facts_of_text"),
     "loss.terms": ("Gate", "Head", "SummedLoss", "Unlikelihood"),
     "objectives.rarity": ("alpha_for",),
@@ -34,7 +36,7 @@ _HOMES = {name: f"raretokens.{module}" for module, names in _MODULES.items() for
 __all__ = [
     "Facts", "Gate", "Head", "LogitsObjective", "Loop", "Objective", "SummedLoss", "Unlikelihood", "UserError", "alpha_for",
     "build", "facts", "facts_of_text", "gated_linear_cross_entropy", "keep_frozen_rows", "objectives", "target_counts",
-    "train_only_rows",
+    "train_only_rows", "weighted_linear_cross_entropy",
 ]  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_map_only
 from raretokens.errors import UserError
 from raretokens.loop.row_shard import RowShard, is_sharded
 from raretokens.loss.objective import Objective, keep_frozen_rows
+from raretokens.loss.position_weight import weighted_loss
 from raretokens.loss.terms import PLAIN, Head, SummedLoss
 
 
@@ -205,13 +206,19 @@ class Loop:
         self.objective.to(self.embedding.device)
         self.objective.begin_step(counts)
 
-    def loss(self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor] = ()) -> Tensor:
+    def loss(
+        self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor] = (), position_weight: Tensor | None = None
+    ) -> Tensor:
         """Return a micro-batch's share of the step's loss; shapes as in Objective.loss.
 
         The gradients of all micro-batches add up to those of the mean over all targets. With several processes, gradients must be
         averaged over processes, as torch's DistributedDataParallel does. The last micro-batch contains the objective's penalty.
 
+        position_weight: factor of each position's loss, of the targets' shape. The mean stays one over the number of targets, so
+            weights with a mean of 1 keep the size of the loss.
+
         Raises:
+            UserError: if the objective or a sharded embedding allows no weight of a position.
             RuntimeError: if `begin` got fewer micro-batches, or gradients are disabled.
         """
         if not torch.is_grad_enabled():
@@ -221,7 +228,7 @@ class Loop:
             raise RuntimeError(f"begin(targets) was given the targets of {self.micro_batches} micro-batches; this is one more")
         self.left -= 1
         self.seen_targets = self.seen_targets.to(targets.device) + (targets != self.objective.facts.pad).sum()
-        loss = self._summed_loss(hidden, targets, inputs).loss * (self.processes / self.targets)
+        loss = self._summed_loss(hidden, targets, inputs, position_weight).loss * (self.processes / self.targets)
         if not self.left and not self.is_frozen:
             with torch.autocast(self.embedding.device.type, enabled=False):
                 penalty = self._penalty()
@@ -236,7 +243,11 @@ class Loop:
         """
         return self._summed_loss(hidden, targets, ()).nll
 
-    def _summed_loss(self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor]) -> SummedLoss:
+    def _summed_loss(
+        self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor], position_weight: Tensor | None = None
+    ) -> SummedLoss:
+        if position_weight is not None and self.shard is not None:
+            raise UserError("position_weight: the embedding matrix is sharded; allowed: an embedding that each process has whole")
         if self.vocabulary_parallel:
             from raretokens.loop.sharded import sharded_loss
 
@@ -247,6 +258,8 @@ class Loop:
         if self.shard is not None and type(self.objective).input_term is Objective.input_term:
             looked_up = None  # not gathered, because nothing reads the input embedding
         head, looked_up = self.head._replace(bias=_whole(self.head.bias)), _whole(looked_up)
+        if position_weight is not None:
+            return weighted_loss(self.objective, hidden, weight, targets, position_weight, head)
         return self.objective.loss(hidden, weight, targets, head=head, inputs=inputs, input_embedding=looked_up)
 
     def _penalty(self) -> Tensor | None:
