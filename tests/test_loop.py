@@ -66,7 +66,7 @@ def test_positions_have_weights_with_every_objective_that_sums_over_them(name):
         loop.begin([targets])
         kept = torch.rand(targets.shape) < (1 if seed == 0 else 0.6)
         if name in NOT_WEIGHTED:
-            with pytest.raises(UserError, match=r"position_weight: \w+ has [a-z_, ]+ of its own; allowed: objectives without"):
+            with pytest.raises(UserError, match=r"position_weight: \w+ also has [a-z_, ]+; allowed: objectives whose loss"):
                 loop.loss(hidden, targets, position_weight=kept.double())
             return
         found = gradients(loop.loss(hidden, targets, position_weight=kept.double()), hidden, weight)
@@ -77,6 +77,53 @@ def test_positions_have_weights_with_every_objective_that_sums_over_them(name):
         with loop.stepping():
             pass
         expected.end_step(weight)
+
+
+def test_a_refused_loss_does_not_use_up_its_micro_batch():
+    hidden, weight, targets, _ = update(0)
+    loop = Loop(build("agg", {}), weight)
+    loop.begin([targets])
+    with pytest.raises(ValueError, match="position_weight .27,. is not of the targets' shape .3, 9."):
+        loop.loss(hidden, targets, position_weight=torch.ones(27))
+    with pytest.raises(TypeError, match="position_weight is list; should be a tensor of real numbers"):
+        loop.loss(hidden, targets, position_weight=[1.0])
+    with pytest.raises(TypeError, match="inputs is a tensor"):
+        loop.loss(hidden, targets, torch.ones(targets.shape))
+    assert loop.loss(hidden, targets).isfinite()
+
+
+def test_no_loss_of_a_subclass_is_left_out_where_positions_have_weights():
+    class Louder(type(build("agg", {}))):
+        def loss(self, *arguments, **settings):
+            return super().loss(*arguments, **settings)
+
+    hidden, weight, targets, _ = update(0)
+    objective = build("agg", {})
+    objective.__class__ = Louder
+    loop = Loop(objective, weight)
+    loop.begin([targets])
+    with pytest.raises(UserError, match="also has loss; allowed"):
+        loop.loss(hidden, targets, position_weight=torch.ones(targets.shape))
+
+
+@pytest.mark.parametrize("name", ["agg", "ul_agg", "freeze"])
+def test_the_gradient_of_a_bias_has_no_gate_in_bfloat16(name):
+    """In float32 it has none; bfloat16 differs by its rounding alone. Where it would, the combination is refused."""
+    found = []
+    for dtype in (torch.float32, torch.bfloat16):
+        hidden, _, targets, _ = update(0)
+        head = torch.nn.Linear(D, N, dtype=torch.float32)
+        torch.nn.init.normal_(head.weight, generator=torch.Generator().manual_seed(0))
+        loop = Loop(build(name, {}), head)
+        loop.begin([targets])
+        with torch.autocast("cpu", dtype, enabled=dtype == torch.bfloat16):
+            if name == "ul_agg" and dtype == torch.bfloat16:
+                with pytest.raises(UserError, match="ias of the logits, in bfloat16 on a CPU: its gate would act on the bias"):
+                    loop.loss(hidden.detach().float(), targets)
+                return
+            loop.loss(hidden.detach().float(), targets).backward()
+        found.append(head.bias.grad)
+    torch.testing.assert_close(found[1], found[0], atol=2e-3, rtol=0.05)
 
 
 def test_a_loop_that_forgets_something_is_told():

@@ -97,14 +97,15 @@ def test_the_hull_of_a_cap_is_as_far_from_the_origin_as_the_cap_is_high(height):
 
 
 def test_neighbours_by_distance_see_lengths_that_cosines_do_not():
-    from hidden_states import euclidean_neighbours
+    from hidden_states import neighbours
 
     rows = np.random.default_rng(0).normal(size=(300, 8))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     counts, groups = np.arange(300, 0, -1), np.repeat([0, 1, 2], 100)
-    short = rows * np.where(np.arange(300) < 60, 9.0, 1.0)[:, None]  # the popular fifth is long
-    assert euclidean_neighbours(rows, counts, groups) == approx(0.8, abs=0.03)
-    assert euclidean_neighbours(short, counts, groups) == 1
+    long = rows * np.where(np.arange(300) < 60, 9.0, 1.0)[:, None]  # the popular fifth
+    assert neighbours(rows, counts, groups) == approx([0.8] * 5, abs=0.05)
+    cosine, euclidean, lengths_alone, of_popular, chance = neighbours(long, counts, groups)
+    assert (cosine, of_popular, chance) == approx((0.8, 0.8, 0.8), abs=0.05) and euclidean == lengths_alone == 1
 
 
 def test_a_constant_on_the_logits_of_rare_types_is_that():

@@ -3,17 +3,21 @@
     python docs/studies/hidden_states.py lm/mle lm/agg recurrent/awd-mle                        # of the demo
     cd scales/small && python ../../docs/studies/hidden_states.py lm/wiki-mle lm/wiki-agg       # where the weights are
 
-CosReg (theorem 2) explains degeneration by a direction that has a negative product with every hidden state. It exists if the
-convex hull of the hidden states does not contain the origin. AGPS (section 2.1) assumes that the product of a rare row with
-almost every hidden state is negative. Both are measured at the positions of the test text, with the hidden states that the
-softmax reads.
+CosReg (section 4) explains degeneration by a direction that has a negative product with every hidden state. It exists if the
+convex hull of the hidden states does not contain the origin. AGPS (section 2.1) observes that the product of a rare row with
+almost every hidden state becomes negative in training. Both are measured at the positions of the test text, with the hidden
+states that the softmax reads after training.
 
 `distance` is that of the origin from the hull of the hidden states, each divided by its length. It is the largest cosine that
-one direction has with all of them, and 0 where the hull contains the origin. After layer normalisation all hidden states lie in
-a plane, so the distance is above 0 for any text unless this plane contains the origin (CosReg's appendix). `negative` is the
-share of the pairs of a position and a row of the group whose product is negative. `rare neighbours` is the share of rare types
-among the ten nearest types of rare types by cosine, and `Euclidean` by Euclidean distance (FRAGE, footnote 2). `chance` is the
-share of rare types among all.
+one direction reaches with every hidden state at once, and 0 where the hull contains the origin. Layer normalisation puts all
+hidden states in one hyperplane (CosReg, appendix C). `of the hyperplane` is the distance that this alone explains, for the
+longest hidden state. `negative` is the share of the pairs of a position and a row of the frequency group whose product is
+negative. Rows in random directions have 0.5.
+
+In the other columns the most frequent fifth of the types is popular, and the others are rare, as in FRAGE. `rare neighbours` is
+the share of rare types among the ten nearest types of rare types by cosine, `Euclidean` by Euclidean distance (FRAGE,
+footnote 2), and `lengths alone` by Euclidean distance where the rows have random directions and their own lengths. `of popular`
+is the share of rare types among the nearest of popular types by cosine, and `chance` that among all types.
 
 The table is written to hidden-states-<scale>.csv.
 """
@@ -28,14 +32,14 @@ from shared import print_table, read_vocabulary, write_table
 
 from raretokens.metrics.frequency import POPULAR, popular_types
 from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
-from raretokens.metrics.rows import evenly, members
+from raretokens.metrics.rows import evenly, members, unit
 from reproduction import paths
 from reproduction.corpora.tokenization.token_files import tokens as stream
 from reproduction.pipeline.parameters_file import load
 from reproduction.training.models.registry import build, load_weights
 
-COLUMNS = ["run", "positions", "width", "distance", "negative frequent", "negative medium", "negative rare",
-           "rare neighbours", "Euclidean", "chance"]  # fmt: skip
+COLUMNS = ["run", "positions", "width", "distance", "of the hyperplane", "negative frequent", "negative medium", "negative rare",
+           "rare neighbours", "Euclidean", "lengths alone", "of popular", "chance"]  # fmt: skip
 LENGTH, BATCH = 128, 32  # positions of a sequence, and sequences of a forward pass
 NEW, CLOSE = 100, 1e-6  # states that join the hull at once; a distance below this is 0
 QUERIES, TOP = 500, 10  # as in rare_among_neighbours_of_rare
@@ -70,14 +74,33 @@ def distance(states: np.ndarray) -> float:
         chosen = np.union1d(kept, np.argpartition(along, NEW)[:NEW])
 
 
-def euclidean_neighbours(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> float:
-    """Return the share of rare types among the nearest types of rare types, by Euclidean distance."""
-    candidates = np.flatnonzero(groups >= 0)
-    rows, is_rare = embedding[candidates].astype(np.float64), ~popular_types(counts, groups, POPULAR)[candidates]
-    squares, own = (rows**2).sum(1), evenly(np.flatnonzero(is_rare), QUERIES)
-    apart = squares - 2 * rows[own] @ rows.T  # plus the square of the query, which orders nothing
+def hyperplane(model: torch.nn.Module, states: np.ndarray) -> float | None:
+    """Return the least cosine of the normal of layer normalisation's hyperplane, sum of (h - b) / g = 0, with a hidden state."""
+    norm = getattr(model.layers, "norm", None)
+    if norm is None:
+        return None
+    normal = 1 / norm.weight.detach().double().numpy()
+    offset = abs(normal @ norm.bias.detach().double().numpy()) / np.linalg.norm(normal)
+    return float(offset / np.linalg.norm(states, axis=1).max())
+
+
+def rare_among_nearest(rows: np.ndarray, is_rare: np.ndarray, of_rare: bool = True) -> float:
+    """Return the share of rare types among the nearest types of rare or of popular types, by Euclidean distance."""
+    own = evenly(np.flatnonzero(is_rare == of_rare), QUERIES)
+    apart = (rows**2).sum(1) - 2 * rows[own] @ rows.T  # plus the square of the query, which orders nothing
     apart[np.arange(len(own)), own] = np.inf
     return float(is_rare[np.argpartition(apart, TOP)[:, :TOP]].mean())
+
+
+def neighbours(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> list[float]:
+    """Return the last five columns."""
+    candidates = np.flatnonzero(groups >= 0)
+    rows, is_rare = embedding[candidates].astype(np.float64), ~popular_types(counts, groups, POPULAR)[candidates]
+    lengths, random = np.linalg.norm(rows, axis=1, keepdims=True), np.random.default_rng(0).normal(size=rows.shape)
+    anyhow = lengths * unit(random)
+    near, _ = rare_among_neighbours_of_rare(embedding, counts, groups)
+    euclidean = [rare_among_nearest(vectors, is_rare) for vectors in (rows, anyhow)]
+    return [near["rare"], *euclidean, rare_among_nearest(unit(rows), is_rare, of_rare=False), near["chance"]]
 
 
 def row(name: str) -> list:
@@ -93,10 +116,9 @@ def row(name: str) -> list:
         np.mean([(part @ embedding[ids].T < 0).mean() for part in np.array_split(states, -(-len(states) // 4096))])
         for group, ids in members(groups).items() if group != "total"
     ]  # fmt: skip
-    near, _ = rare_among_neighbours_of_rare(embedding, vocabulary.counts, groups)
-    apart = distance((states / np.linalg.norm(states, axis=1, keepdims=True)).astype(np.float64))
-    shown = [apart, *negative, near["rare"], euclidean_neighbours(embedding, vocabulary.counts, groups), near["chance"]]
-    return [run_name, len(states), states.shape[1], *(f"{value:.3f}" for value in shown)]
+    apart = distance(unit(states).astype(np.float64)), hyperplane(model, states)
+    shown = [*apart, *negative, *neighbours(embedding, vocabulary.counts, groups)]
+    return [run_name, len(states), states.shape[1], *("" if value is None else f"{value:.3g}" for value in shown)]
 
 
 if __name__ == "__main__":

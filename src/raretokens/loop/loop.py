@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_map_only
 from raretokens.errors import UserError
 from raretokens.loop.row_shard import RowShard, is_sharded
 from raretokens.loss.objective import Objective, keep_frozen_rows
-from raretokens.loss.position_weight import weighted_loss
+from raretokens.loss.position_weight import terms_without_weights, weighted_loss
 from raretokens.loss.terms import PLAIN, Head, SummedLoss
 
 
@@ -207,17 +207,19 @@ class Loop:
         self.objective.begin_step(counts)
 
     def loss(
-        self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor] = (), position_weight: Tensor | None = None
+        self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor] = (), *, position_weight: Tensor | None = None
     ) -> Tensor:
         """Return a micro-batch's share of the step's loss; shapes as in Objective.loss.
 
         The gradients of all micro-batches add up to those of the mean over all targets. With several processes, gradients must be
         averaged over processes, as torch's DistributedDataParallel does. The last micro-batch contains the objective's penalty.
 
-        position_weight: factor of each position's loss, of the targets' shape. The mean stays one over the number of targets, so
-            weights with a mean of 1 keep the size of the loss.
+        position_weight: factor of each position's loss, of the targets' shape, without a gradient. The mean stays one over the
+            number of targets, so weights with a mean of 1 keep the size of the loss. A target of weight 0 still counts in
+            `begin`, for instance for the types that AGG calls rare.
 
         Raises:
+            TypeError: if inputs is a tensor.
             UserError: if the objective or a sharded embedding allows no weight of a position.
             RuntimeError: if `begin` got fewer micro-batches, or gradients are disabled.
         """
@@ -226,9 +228,11 @@ class Loop:
             raise RuntimeError(f"loop.loss is of training, and gradients are disabled; to evaluate, {how}")
         if not self.left:
             raise RuntimeError(f"begin(targets) was given the targets of {self.micro_batches} micro-batches; this is one more")
+        if isinstance(inputs, Tensor):
+            raise TypeError("inputs is a tensor; should be a sequence of tensors of ids (weights: position_weight=...)")
+        loss = self._summed_loss(hidden, targets, inputs, position_weight).loss * (self.processes / self.targets)
         self.left -= 1
         self.seen_targets = self.seen_targets.to(targets.device) + (targets != self.objective.facts.pad).sum()
-        loss = self._summed_loss(hidden, targets, inputs, position_weight).loss * (self.processes / self.targets)
         if not self.left and not self.is_frozen:
             with torch.autocast(self.embedding.device.type, enabled=False):
                 penalty = self._penalty()
@@ -258,9 +262,22 @@ class Loop:
         if self.shard is not None and type(self.objective).input_term is Objective.input_term:
             looked_up = None  # not gathered, because nothing reads the input embedding
         head, looked_up = self.head._replace(bias=_whole(self.head.bias)), _whole(looked_up)
+        if position_weight is None and self._would_gate_bias(hidden):
+            position_weight = torch.ones(targets.shape)
         if position_weight is not None:
             return weighted_loss(self.objective, hidden, weight, targets, position_weight, head)
         return self.objective.loss(hidden, weight, targets, head=head, inputs=inputs, input_embedding=looked_up)
+
+    def _would_gate_bias(self, hidden: Tensor) -> bool:
+        """Return whether `Objective.loss` would gate the gradient of the logits' bias, too, as it does in bfloat16 on a CPU."""
+        device = hidden.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+        if self.head.bias is None or device != "cpu" or dtype != torch.bfloat16 or self.objective.gate() is None:
+            return False
+        if terms_without_weights(self.objective):
+            what = f"{self.objective.name} with a bias of the logits, in bfloat16 on a CPU"
+            raise UserError(f"{what}: its gate would act on the bias, too; allowed: float32, or no bias")
+        return True
 
     def _penalty(self) -> Tensor | None:
         if self.shard is None:

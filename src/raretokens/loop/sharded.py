@@ -19,6 +19,7 @@ from raretokens.loop.row_shard import RowShard, is_sharded
 from raretokens.loss.chunks import _apply
 from raretokens.loss.gated_cross_entropy import CHUNK, CHUNK_CUDA, check_targets
 from raretokens.loss.objective import Objective
+from raretokens.loss.position_weight import loss_of_its_own
 from raretokens.loss.terms import PLAIN, SMALLEST, Candidates, Gate, Head, SummedLoss, Unlikelihood
 
 # Names since torch 2.13, and before.
@@ -50,9 +51,7 @@ def check_objective(objective: Objective, shard: RowShard) -> None:
     """Raise UserError if the objective's loss needs the whole embedding matrix, or a process has no rows."""
     own = type(objective)
     needs = [name for name in ("target_offset", "input_term") if getattr(own, name) is not getattr(Objective, name)]
-    if own.loss is not Objective.loss and getattr(objective, "unmasked_pad", True):  # without it, AGG's loss is the base class'
-        needs.append("unmasked_pad" if hasattr(objective, "unmasked_pad") else "loss")
-    if needs:
+    if needs := needs + loss_of_its_own(objective):
         raise UserError(f"vocabulary_parallel is not allowed: {needs[0]} of {objective.name} needs the whole embedding matrix")
     rows = shard.matrix.shape[0]
     if -(-rows // shard.processes) * (shard.processes - 1) >= rows:

@@ -45,7 +45,8 @@ def gated_linear_cross_entropy(
         weight: N x d.
         targets: ..., int64 in 0..N-1 or ignore_index.
         gate: gate on the gradient of weight; None: no gate.
-        head: bias, scale and soft-cap of the logits. The gate does not act on the gradient of the bias.
+        head: bias, scale and soft-cap of the logits. The gate does not act on the gradient of the bias, but in bfloat16 on a CPU:
+            there, `weighted_linear_cross_entropy` with weights of 1 is right, and `Loop` calls it.
         label_smoothing: eps, which spreads eps / N over all types (fairseq's form).
         z_loss: weight of the squared logarithm of the softmax normaliser.
         target_offset: ..., differentiable, added to the logits of the targets.
@@ -62,7 +63,7 @@ def gated_linear_cross_entropy(
     Raises:
         ValueError: if shapes do not match, or label_smoothing or z_loss is out of range.
         IndexError: if a target lies outside 0..N-1.
-        RuntimeError: from torch, if a second derivative is requested.
+        RuntimeError: from torch, if the incoming gradient requires a gradient. There are no second derivatives.
     """
     _check(hidden, weight, targets, gate, head, target_offset, token_weight)
     if not (0 <= label_smoothing < 1 and 0 <= z_loss < math.inf):
