@@ -98,7 +98,7 @@ def test_language_model_scores_have_the_documented_layout(reports):
     assert list(metrics["all_but_top"]) == ["isotropy", "mean_cosine", "spearman"]
     signatures = dict(report["signatures"])
     assert {name.split(".")[0] for name in signatures} == {*metrics, "neighbours"}
-    assert signatures["ppl"] == "log:e|unit:piece|window:128|context:64|split:test"
+    assert signatures["ppl"] == "log:e|unit:piece|window:128|context:32|split:test"
     parts = {"spearman": "all", "spearman_one_token": "one-token", "spearman_not_one_token": "not-one-token"}
     for name, pairs in parts.items():
         assert signature_of(f"{name}.men", signatures).endswith(f"|pairs:{pairs}")
