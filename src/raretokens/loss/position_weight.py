@@ -53,7 +53,7 @@ def weighted_linear_cross_entropy(
         raise ValueError(f"label_smoothing {label_smoothing}, z_loss {z_loss}; allowed: 0 to less than 1, and 0 or more")
     kept = targets.reshape(-1) != ignore_index
     rows, columns = hidden.reshape(-1, hidden.shape[-1])[kept], targets.reshape(-1)[kept]
-    factor = position_weight.detach().reshape(-1)[kept].to(torch.promote_types(hidden.dtype, torch.float32))
+    factor = position_weight.detach().to(targets.device, torch.promote_types(hidden.dtype, torch.float32)).reshape(-1)[kept]
     if not factor.isfinite().all():
         raise ValueError("position_weight is not finite at a position with a target; allowed: finite numbers")
     check_targets(columns, len(weight))
