@@ -3,6 +3,8 @@
 A claim is decided if the interval of its effect lies on one side of its threshold. A claim of no change is decided if the
 interval lies inside its margin, or outside. The interval has the variance between seeds and between test sets. An interval
 without width decides nothing. q is p corrected for the number of tested claims of a family.
+
+I(W) depends on the length of the rows. A verdict on I(W) therefore says whether I(W) at unit RMS row length agrees.
 """
 
 import math
@@ -11,11 +13,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from raretokens.claims.comparison import Comparison, Effect
+from raretokens.claims.comparison import Comparison, Direction, Effect
 from raretokens.claims.effects import to_additive
 from raretokens.claims.expectation import Expectation
 from raretokens.claims.intervals import FEWEST_SEEDS, Interval
-from raretokens.claims.unit_length import RAW, UnitLength, at_unit_length
 
 AnyClaim = TypeVar("AnyClaim", bound=Expectation)
 
@@ -39,6 +40,7 @@ NO_WIDTH = "the effect is the same on every seed and resampled test set, so how 
 UNCHANGED = "the effect is exactly no change on every seed and resampled test set"
 HIGHEST_Q = 0.05  # at which a difference is established among several
 LEAST_FRACTION = 0.5  # of the reported effect, for a claim that is reproduced in direction and size
+RAW, UNIT = "isotropy.", "isotropy_unit_rms."  # beginnings of the paths of I(W), and of I(W) at unit RMS row length
 
 
 class Extent(StrEnum):
@@ -58,6 +60,15 @@ class Size(StrEnum):
     NO_CHANGE = "claim of no change"
     ONE_NUMBER = "claim on one number"
     NO_NUMBER = "no reported number"
+
+
+class UnitLength(StrEnum):
+    """The side of a threshold on which I(W) at unit RMS length lies, compared with that of I(W)."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    INCONCLUSIVE = "inconclusive"  # the interval of one of them contains the threshold, or has no known width
+    NOT_RECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
@@ -175,7 +186,7 @@ def verdict_on(
         reported=reported,
         runs=tuple(dict.fromkeys(runs)),
         p=min(comparison.p_values(*claim.margins).values()) if has_p else None,
-        unit_length=at_unit_length(comparison, claim.margins) if has_length else None,
+        unit_length=_at_unit_length(comparison, claim.margins) if has_length else None,
     )
 
 
@@ -223,3 +234,29 @@ def _is_smaller(claim: Expectation, comparison: Comparison, reported: float) -> 
         return False
     far, turn = (float(to_additive(claim.effect, number)) for number in (reported, claim.threshold))
     return interval.high < far if far > turn else interval.low > far
+
+
+def _at_unit_length(comparison: Comparison, margins: tuple[float, float]) -> UnitLength:
+    """Compare the same runs by I(W) at unit RMS length.
+
+    Args:
+        comparison: of a metric that begins with RAW.
+        margins: lowest and highest effect that count as no change.
+    """
+    replaced = {
+        name: side.replaced(metric=UNIT + side.metric.removeprefix(RAW)) if side.metric.startswith(RAW) else side
+        for name, side in comparison.all_sides.items()
+    }
+    at_unit = Comparison(comparison.kind, replaced, comparison.scores)
+    if not at_unit.seed_effects:
+        return UnitLength.NOT_RECORDED
+    raw, unit = (_direction(one, margins) for one in (comparison, at_unit))
+    if raw is None or unit is None:
+        return UnitLength.INCONCLUSIVE
+    return UnitLength.AGREES if raw == unit else UnitLength.DISAGREES
+
+
+def _direction(comparison: Comparison, margins: tuple[float, float]) -> Direction | None:
+    if comparison.lacks_variance or not comparison.is_finite:
+        return None
+    return comparison.direction(*margins)
