@@ -21,8 +21,7 @@ from raretokens.claims.effect_text import (
     number_text,
     size_text,
 )
-from raretokens.claims.item_scores import ItemScores, gather
-from raretokens.claims.own_claim import OwnClaim, check_comparable
+from raretokens.claims.item_scores import ItemScores, OwnClaim, check_comparable, gather
 from raretokens.claims.score_formats import read
 from raretokens.claims.verdict import Verdict, verdict_on, with_q
 from raretokens.cli import argument, command

@@ -16,10 +16,9 @@ from raretokens import csv_files
 from raretokens.claims.comparison import Comparison
 from raretokens.claims.effect_text import DIGITS, effect_text, interval_text, number_text
 from raretokens.claims.intervals import LEVEL, Interval
-from raretokens.claims.item_scores import ItemColumn
+from raretokens.claims.item_scores import ItemColumn, OwnClaim, check_comparable
 from raretokens.claims.matched_items import FileRun, Matched, match
 from raretokens.claims.metric_direction import better
-from raretokens.claims.own_claim import OwnClaim, check_comparable
 from raretokens.claims.score_formats import read, split_argument
 from raretokens.claims.verdict import HIGHEST_Q, UNCHANGED, Outcome, Verdict, verdict_on, with_q
 from raretokens.files import round_digits

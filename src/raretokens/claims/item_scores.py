@@ -1,13 +1,17 @@
-"""TaskScores of any systems, item by item: the schema of score files, and the scores that comparisons read."""
+"""Scores of any systems, item by item, and claims on these systems.
+
+RunScores is the schema of a score file, and OwnClaim that of a claim. Comparisons read ItemScores.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from raretokens.claims.expectation import Side
+from raretokens.claims.comparison import Comparison
+from raretokens.claims.expectation import Expectation, Side
 from raretokens.claims.scores import Scores, SheetLine
 from raretokens.errors import UserError, nearest
 from raretokens.metrics.bootstrap import SEED
@@ -83,7 +87,7 @@ def resampled(columns: Sequence[ItemColumn]) -> np.ndarray:
 
 @dataclass
 class ItemScores(Scores):
-    """TaskScores of runs that are given item by item, without the files of the pipeline."""
+    """Scores of runs that are given item by item, without the files of the pipeline."""
 
     columns: dict[str, dict[str, ItemColumn | float]] = field(default_factory=dict)  # run -> metric -> scores
     replicates: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)  # run and metric -> its resamples
@@ -185,3 +189,51 @@ def _compare(where: str, column: ItemColumn | float, metric: str, scores: ItemSc
             )
         if not np.array_equal(other.clusters, column.clusters):
             raise UserError(f"{where}: clusters: other than those of {name}; the same items must have the same clusters")
+
+
+class OwnClaim(Expectation):
+    """A claim about systems whose scores are given."""
+
+    metric: str = Field(description="metric of the score files")
+    left: str = Field(description="system that the statement describes")
+    right: str | None = Field(None, description="system to compare with; without it, left itself is the effect")
+    reported: float | None = Field(None, allow_inf_nan=False, description="the effect that the paper reports")
+
+    @property
+    def sides(self) -> dict[str, Side]:
+        systems = {"left": self.left, "right": self.right}
+        return {name: Side(runs=[system], metric=self.metric) for name, system in systems.items() if system is not None}
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        for name, value in {"than": self.than, "reported": self.reported}.items():
+            if self.effect == "ratio" and value is not None and value <= 0:
+                raise ValueError(f"`{name}` of a ratio must be positive, such as 0.9 for a fall of 10 %")
+        return self
+
+
+def check_comparable(claim: OwnClaim, comparison: Comparison, scores: ItemScores) -> None:
+    """Raise UserError if the systems share no seed, or their scores are not of the same form or of a single item."""
+    values = [value for value in comparison.values.values() if value]
+    if len(values) == len(comparison.sides) and not comparison.seed_runs:
+        of_sides = zip(comparison.sides.values(), values, strict=True)
+        seeds = "; ".join(f"{side.runs[0]} has {', '.join(map(str, value.seeds))}" for side, value in of_sides)
+        raise UserError(f"no seed in common: {seeds}; systems are compared over the seeds that both have")
+    columns = [scores.columns[run][claim.metric] for runs in comparison.seed_runs.values() for run in runs if run]
+    lists = [one for one in columns if isinstance(one, ItemColumn)]
+    if 0 < len(lists) < len(columns):
+        raise UserError(f"{claim.metric}: some runs have one number and others a score for each item; all need the same form")
+    if any(one.units < 2 for one in lists):
+        raise UserError(f"{claim.metric}: one item or cluster has no variance; give two or more, or one number for each seed")
+    for run in [run for runs in comparison.seed_runs.values() for run in runs if run and claim.effect == "ratio"]:
+        _check_positive(run, claim.metric, scores)
+
+
+def _check_positive(run: str, metric: str, scores: ItemScores) -> None:
+    """Raise UserError if a metric is negative, or negative scores make it so on a resampled test set."""
+    number, column, where = scores.number(run, metric) or 0.0, scores.columns[run][metric], ""
+    resamples = scores.bootstrap(run, metric)
+    if number >= 0 and resamples is not None and isinstance(column, ItemColumn) and column.scores.min() < 0:
+        number, where = float(resamples.min()), " on a resampled test set"
+    if number < 0:
+        raise UserError(f"{metric}: {run} has {number:.4g}{where}; a ratio needs 0 or more: use `effect: difference`")
