@@ -11,9 +11,8 @@ import pytest
 from scipy import stats
 
 from raretokens.claims import item_scores
-from raretokens.claims.compare_systems import MetricComparison, compare, detectable_difference
+from raretokens.claims.compare_systems import MetricComparison, better, compare, detectable_difference
 from raretokens.claims.item_scores import RunScores
-from raretokens.claims.metric_direction import better
 from raretokens.claims.score_formats import read
 from raretokens.cli import RARETOKENS
 from raretokens.errors import UserError

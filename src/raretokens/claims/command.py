@@ -1,9 +1,10 @@
-"""The command claims: judge the claims of any file by the scores of any systems."""
+"""The command claims: compare two systems, or judge the claims of any file, by the scores of any systems."""
 
 import argparse
 import json
 import math
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -11,9 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from raretokens import csv_files
-from raretokens.claims.compare_systems import is_score_file, show_comparison
+from raretokens.claims.compare_systems import Matched, MetricComparison, better, compare
 from raretokens.claims.comparison import Comparison
 from raretokens.claims.effect_text import (
+    DIGITS,
+    SIDE_DIGITS,
     VERDICT_COLUMNS,
     effect_text,
     few_seeds_text,
@@ -22,14 +25,56 @@ from raretokens.claims.effect_text import (
     size_text,
 )
 from raretokens.claims.item_scores import ItemScores, OwnClaim, check_comparable, gather
-from raretokens.claims.score_formats import read
+from raretokens.claims.score_formats import read, split_argument
 from raretokens.claims.verdict import Verdict, verdict_on, with_q
 from raretokens.cli import argument, command
 from raretokens.errors import UserError
+from raretokens.files import round_digits
 from raretokens.yaml_files import checked, read_yaml
 
-HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
+SCORE_FILES = (".json", ".jsonl", ".eval", ".csv")
+CLAIM_HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
+SYSTEMS_HEAD = ("metric", "better", "A", "B", "B - A", "95 % interval", "p", "q", "detectable", "items", "seeds", "verdict")
 WIDTH = 150
+Cell = str | int | float | None
+
+
+@command(
+    argument("file", help="YAML file of claims; a score file instead compares two systems on all their metrics"),
+    argument(
+        "scores",
+        nargs="*",
+        help="score files: JSON, CSV, samples_*.jsonl of lm-evaluation-harness, .eval or .json logs of Inspect; "
+        "SYSTEM=FILE or SYSTEM@SEED=FILE names the system and the seed of a file",
+    ),
+    argument("--json", action="store_true", help="print JSON instead of a table"),
+    argument("--csv", action="store_true", help="print CSV instead of a table"),
+)
+def judge_claims(arguments: argparse.Namespace) -> None:
+    """Compare two systems by score files, or judge claims: an interval over seeds and items, q and a verdict for each."""
+    if arguments.json and arguments.csv:
+        raise UserError("--json and --csv: give one of them")
+    if _names_scores(arguments.file):
+        matched, found = compare([run for path in (arguments.file, *arguments.scores) for run in read(path)])
+        if arguments.json or arguments.csv:
+            _print_rows([_cells(one, matched) for one in found], arguments.json)
+        else:
+            _show_systems(matched, found)
+        return
+    if not arguments.scores:
+        raise UserError(f"{arguments.file}: no score files; give them after the file of claims")
+    verdicts = judge(Path(arguments.file), gather(run for path in arguments.scores for run in read(path)))
+    rows = [{name: show(one) for name, show in VERDICT_COLUMNS.items()} for one in verdicts]
+    if arguments.json or arguments.csv:
+        _print_rows([_numbers(row) for row in rows] if arguments.json else rows, arguments.json)
+    else:
+        _show_verdicts(verdicts)
+
+
+def _names_scores(argument: str) -> bool:
+    """Whether an argument of the command names scores, and not a file of claims."""
+    label, path = split_argument(argument)
+    return bool(label) or Path(path).suffix.lower() in SCORE_FILES or Path(path).is_dir()
 
 
 def judge(file: Path, scores: ItemScores) -> list[Verdict[OwnClaim]]:
@@ -58,61 +103,115 @@ def _judge(name: str, claim: OwnClaim, scores: ItemScores, file: Path) -> Verdic
     return verdict_on(name, claim, comparison, claim.reported)
 
 
-@command(
-    argument("file", help="YAML file of claims; a score file instead compares two systems on all their metrics"),
-    argument(
-        "scores",
-        nargs="*",
-        help="score files: JSON, CSV, samples_*.jsonl of lm-evaluation-harness, .eval or .json logs of Inspect; "
-        "SYSTEM=FILE or SYSTEM@SEED=FILE names the system and the seed of a file",
-    ),
-    argument("--json", action="store_true", help="print JSON instead of a table"),
-    argument("--csv", action="store_true", help="print CSV instead of a table"),
-)
-def judge_claims(arguments: argparse.Namespace) -> None:
-    """Compare two systems by score files, or judge claims: an interval over seeds and items, q and a verdict for each."""
-    if arguments.json and arguments.csv:
-        raise UserError("--json and --csv: give one of them")
-    if is_score_file(arguments.file):
-        return show_comparison([arguments.file, *arguments.scores], as_json=arguments.json, as_csv=arguments.csv)
-    if not arguments.scores:
-        raise UserError(f"{arguments.file}: no score files; give them after the file of claims")
-    verdicts = judge(Path(arguments.file), gather(run for path in arguments.scores for run in read(path)))
-    rows = [{name: show(one) for name, show in VERDICT_COLUMNS.items()} for one in verdicts]
-    if arguments.json:
-        print(json.dumps([_numbers(row) for row in rows], indent=1, ensure_ascii=False))
-    elif arguments.csv:
-        print(csv_files.to_csv(rows, list(rows[0])), end="")
-    else:
-        _show(verdicts)
+def _print_rows(rows: Sequence[Mapping[str, Cell]], as_json: bool) -> None:
+    """Print rows as JSON, or as CSV, in which None is an empty cell."""
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    texts = [{name: "" if cell is None else str(cell) for name, cell in row.items()} for row in rows]
+    print(csv_files.to_csv(texts, list(rows[0])), end="")
 
 
-def _numbers(row: dict[str, str]) -> dict[str, str | float | None]:
+def _print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(*head, box=SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*row)
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH, highlight=False).print(table)
+
+
+def _finite(number: float | None) -> float | None:
+    """Return the number, or None for Infinity and NaN, which JSON does not have."""
+    return number if number is not None and math.isfinite(number) else None
+
+
+# Verdicts
+
+
+def _numbers(row: dict[str, str]) -> dict[str, Cell]:
     """Return a row of the CSV file with numbers as numbers, and null for empty cells."""
     texts = ("claim", "paper", "statement", "metric", "verdict", "extent", "size", "reason", "kind", "runs")
     return {name: (text or None) if name in texts or not text else _finite(float(text)) for name, text in row.items()}
 
 
-def _finite(number: float) -> float | None:
-    """Return the number, or null for Infinity and NaN, which JSON does not have."""
-    return number if math.isfinite(number) else None
-
-
-def _show(verdicts: list[Verdict[OwnClaim]]) -> None:
-    table = Table(*HEAD, box=SIMPLE_HEAD)
+def _show_verdicts(verdicts: list[Verdict[OwnClaim]]) -> None:
+    rows = []
     for one in verdicts:
         kind = one.claim.effect
-        table.add_row(
-            one.name,
-            effect_text(kind, one.effect.value),
-            interval_text(kind, one.effect.main_interval),
-            number_text(one.q, 2),
-            effect_text(kind, one.reported),
-            size_text(one) if one.fraction_interval else "",
-            few_seeds_text(one) or str(one.effect.seeds or "fixed"),
-            str(one.outcome),
+        rows.append(
+            (
+                one.name,
+                effect_text(kind, one.effect.value),
+                interval_text(kind, one.effect.main_interval),
+                number_text(one.q, 2),
+                effect_text(kind, one.reported),
+                size_text(one) if one.fraction_interval else "",
+                few_seeds_text(one) or str(one.effect.seeds or "fixed"),
+                str(one.outcome),
+            )
         )
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH, highlight=False).print(table)
+    _print_table(CLAIM_HEAD, rows)
     for one in verdicts:
         if one.reason:
             print(f"{one.name}: {one.reason}")
+
+
+# Two systems
+
+
+def _cells(one: MetricComparison, matched: Matched) -> dict[str, Cell]:
+    effect = one.verdict.effect
+    low, high = one.interval or (None, None)
+    return {
+        "metric": one.metric,
+        "better": better(one.metric),
+        "a": matched.systems[0],
+        "b": matched.systems[1],
+        "value_a": _rounded(effect.right, SIDE_DIGITS),
+        "value_b": _rounded(effect.left, SIDE_DIGITS),
+        "difference": _rounded(effect.value),
+        "low": _rounded(low),
+        "high": _rounded(high),
+        "p": _rounded(one.verdict.p, 2),
+        "q": _rounded(one.verdict.q, 2),
+        "detectable": _rounded(one.detectable, 3),
+        "items": one.items,
+        "dropped": one.dropped,
+        "seeds": effect.seeds,
+        "verdict": one.conclusion,
+        "note": one.note,
+    }
+
+
+def _rounded(number: float | None, digits: int = DIGITS) -> float | None:
+    """Return the number with so many significant digits, or None where `_finite` is None."""
+    finite = _finite(number)
+    return None if finite is None else round_digits(finite, digits)
+
+
+def _show_systems(matched: Matched, found: list[MetricComparison]) -> None:
+    a, b = matched.systems
+    print(f"A: {a}\nB: {b}")
+    rows = []
+    for one in found:
+        effect = one.verdict.effect
+        rows.append(
+            (
+                one.metric,
+                better(one.metric),
+                number_text(effect.right),
+                number_text(effect.left),
+                effect_text("difference", effect.value),
+                interval_text("difference", one.interval),
+                number_text(one.verdict.p, 2),
+                number_text(one.verdict.q, 2),
+                number_text(one.detectable, 2),
+                "" if one.items is None else str(one.items),
+                str(effect.seeds or "fixed"),
+                one.conclusion,
+            )
+        )
+    _print_table(SYSTEMS_HEAD, rows)
+    notes = [f"{one.metric}: {one.note}" for one in found if one.note]
+    notes += [f"only {system} has {', '.join(names)}" for system, names in matched.only_one.items() if names]
+    if notes:
+        print(*notes, sep="\n")

@@ -1,35 +1,56 @@
-"""Two systems compared on every metric that both have, by their score files and without a file of claims."""
+"""Compare two systems on every metric that both have, by the items that all runs have, without a file of claims."""
 
-import json
-import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Literal
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 from scipy.optimize import brentq
 
-from raretokens import csv_files
 from raretokens.claims.comparison import Comparison
-from raretokens.claims.effect_text import DIGITS, effect_text, interval_text, number_text
 from raretokens.claims.intervals import LEVEL, Interval
-from raretokens.claims.item_scores import ItemColumn, OwnClaim, check_comparable
-from raretokens.claims.matched_items import FileRun, Matched, match
-from raretokens.claims.metric_direction import better
-from raretokens.claims.score_formats import read, split_argument
+from raretokens.claims.item_scores import (
+    EXAMPLES,
+    ItemColumn,
+    ItemScores,
+    OwnClaim,
+    RunScores,
+    check_comparable,
+    gather,
+)
 from raretokens.claims.verdict import HIGHEST_Q, UNCHANGED, Outcome, Verdict, verdict_on, with_q
-from raretokens.files import round_digits
+from raretokens.errors import UserError
 
-SCORE_FILES = (".json", ".jsonl", ".eval", ".csv")
 POWER = 0.8  # probability to detect the smallest detectable difference
 VERDICTS = {Outcome.REPRODUCED: "B is higher", Outcome.CONTRADICTED: "B is lower"}
 NO_DIFFERENCE = "no difference shown"
-HEAD = ("metric", "better", "A", "B", "B - A", "95 % interval", "p", "q", "detectable", "items", "seeds", "verdict")
-VALUE_DIGITS, WIDTH = 6, 150
-Cell = str | int | float | None
+
+FileRun = tuple[str, RunScores]  # the file of a run, and the run
+Better = Literal["higher", "lower", "unknown"]
+
+# Metrics whose higher, or lower, values are better: names of lm-evaluation-harness, Inspect and this project, as the last part of
+# a metric or its last word.
+HIGHER = {
+    "acc", "acc_bytes", "acc_mutual_info", "acc_norm", "accuracy", "alignsim", "auc", "auroc", "bertscore", "bleu",
+    "choice", "chrf", "comet", "correct", "em", "exact", "f1", "includes", "isotropy", "match", "mc1", "mc2", "mcc",
+    "meteor", "model_graded_fact", "model_graded_qa", "mrr", "ndcg", "pass", "pass@1", "precision", "recall",
+    "reward", "rouge", "rouge1", "rouge2", "rougel", "rougelsum", "sacrebleu", "spearman", "uniq",
+}  # fmt: skip
+LOWER = {
+    "bits_per_byte", "brier", "brier_score", "cer", "cross_entropy", "ece", "error", "error_rate", "loss", "mae",
+    "mse", "nll", "perplexity", "ppl", "rmse", "ter", "wer",
+}  # fmt: skip
+GROUPS = ("total", "freq", "med", "rare")  # of the types of this project; the last part of a metric such as ppl.rare
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Scores of two systems on the same items, and what was left out for that."""
+
+    systems: tuple[str, str]
+    metrics: tuple[str, ...]  # that both systems have
+    scores: ItemScores
+    dropped: dict[str, int]  # metric -> items that not all runs have
+    only_one: dict[str, list[str]]  # system -> metrics that the other system lacks
 
 
 @dataclass(frozen=True)
@@ -63,12 +84,6 @@ class MetricComparison:
         if verdict.outcome in VERDICTS and verdict.q is not None and verdict.q > HIGHEST_Q:
             notes.append(f"q is above {HIGHEST_Q}, so this can be a chance finding among the metrics")
         return "; ".join(notes)
-
-
-def is_score_file(argument: str) -> bool:
-    """Whether an argument of the command names scores, and not a file of claims."""
-    label, path = split_argument(argument)
-    return bool(label) or Path(path).suffix.lower() in SCORE_FILES or Path(path).is_dir()
 
 
 def compare(runs: Sequence[FileRun]) -> tuple[Matched, list[MetricComparison]]:
@@ -129,73 +144,79 @@ def detectable_difference(comparison: Comparison) -> float | None:
     return float(brentq(excess, 0.0, high, rtol=1e-6))
 
 
-def show_comparison(arguments: Sequence[str], as_json: bool, as_csv: bool) -> None:
-    """Print the comparison of two systems as a table, as JSON or as CSV. Notes follow the table."""
-    matched, found = compare([run for argument in arguments for run in read(argument)])
-    rows = [_cells(one, matched) for one in found]
-    if as_json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
-    elif as_csv:
-        print(csv_files.to_csv([{name: _text(cell) for name, cell in row.items()} for row in rows], list(rows[0])), end="")
-    else:
-        _show(matched, found)
+def match(runs: Sequence[FileRun]) -> Matched:
+    """Return the scores of two systems on the items that all runs have.
+
+    Raises:
+        UserError: if there are not two systems, or if they have no metric or no item of a metric in common.
+    """
+    for file, run in runs:
+        gather([(file, run)])  # each run is valid by itself
+    metrics: dict[str, dict[str, None]] = {}  # system -> its metrics, in order
+    for _, run in runs:
+        metrics.setdefault(run.system, {}).update(dict.fromkeys(run.metrics))
+    a, b = _two(list(metrics))
+    common = tuple(name for name in metrics[a] if name in metrics[b])
+    if not common:
+        each = "; ".join(f"{system} has {', '.join(names)}" for system, names in metrics.items())
+        raise UserError(f"no metric in common: {each}")
+    parts: list[FileRun] = []
+    dropped = {}
+    for metric in common:
+        own = [(file, run) for file, run in runs if metric in run.metrics]
+        found, dropped[metric] = _on_common_items(metric, own)
+        parts += found
+    only_one = {system: [name for name in names if name not in common] for system, names in metrics.items()}
+    return Matched((a, b), common, gather(parts), dropped, only_one)
 
 
-def _text(cell: Cell) -> str:
-    return "" if cell is None else str(cell)
+def _two(systems: list[str]) -> tuple[str, str]:
+    if len(systems) == 1:
+        raise UserError(f"one system only, {systems[0]!r}; give the scores of a second one, perhaps named by SYSTEM=FILE")
+    if len(systems) != 2:
+        raise UserError(f"{len(systems)} systems: {', '.join(systems)}; give two, or a YAML file of claims before the scores")
+    return systems[0], systems[1]
 
 
-def _rounded(number: float | None, digits: int = DIGITS) -> float | None:
-    """Return the number with so many significant digits; None also for Infinity and NaN, which JSON does not have."""
-    return None if number is None or not math.isfinite(number) else round_digits(number, digits)
+def _on_common_items(metric: str, runs: list[FileRun]) -> tuple[list[FileRun], int]:
+    """Return the runs with this metric alone, on the items that all of them have, and the number of dropped items."""
+    listed = [(file, run) for file, run in runs if isinstance(run.metrics[metric], list)]
+    names = [set(run.items) if run.items else set(range(len(run.metrics[metric]))) for _, run in listed]
+    common, every = set.intersection(*names) if names else set(), set().union(*names)
+    if unnamed := next((file for file, run in listed if not run.items), None):
+        if len(common) < len(every):
+            raise UserError(f"{unnamed}: metrics.{metric}: items without names; name the `items`, as not all runs have the same")
+        return [(file, _part(metric, run)) for file, run in runs], 0
+    if listed and not common:
+        first, second = (", ".join(sorted(one)[:EXAMPLES]) for one in _disjoint(names))
+        raise UserError(f"{metric}: no item in common: a run has items such as {first}, another has {second}")
+    kept = None if len(common) == len(every) else common
+    return [(file, _part(metric, run, kept)) for file, run in runs], len(every) - len(common)
 
 
-def _cells(one: MetricComparison, matched: Matched) -> dict[str, Cell]:
-    effect = one.verdict.effect
-    low, high = one.interval or (None, None)
-    return {
-        "metric": one.metric,
-        "better": better(one.metric),
-        "a": matched.systems[0],
-        "b": matched.systems[1],
-        "value_a": _rounded(effect.right, VALUE_DIGITS),
-        "value_b": _rounded(effect.left, VALUE_DIGITS),
-        "difference": _rounded(effect.value),
-        "low": _rounded(low),
-        "high": _rounded(high),
-        "p": _rounded(one.verdict.p, 2),
-        "q": _rounded(one.verdict.q, 2),
-        "detectable": _rounded(one.detectable, 3),
-        "items": one.items,
-        "dropped": one.dropped,
-        "seeds": effect.seeds,
-        "verdict": one.conclusion,
-        "note": one.note,
-    }
+def _disjoint(names: list[set]) -> tuple[set, set]:
+    """Return the first set of items, and one that shares fewest items with it."""
+    return names[0], min(names, key=lambda other: len(names[0] & other))
 
 
-def _show(matched: Matched, found: list[MetricComparison]) -> None:
-    a, b = matched.systems
-    print(f"A: {a}\nB: {b}")
-    table = Table(*HEAD, box=SIMPLE_HEAD)
-    for one in found:
-        effect = one.verdict.effect
-        table.add_row(
-            one.metric,
-            better(one.metric),
-            number_text(effect.right),
-            number_text(effect.left),
-            effect_text("difference", effect.value),
-            interval_text("difference", one.interval),
-            number_text(one.verdict.p, 2),
-            number_text(one.verdict.q, 2),
-            number_text(one.detectable, 2),
-            "" if one.items is None else str(one.items),
-            str(effect.seeds or "fixed"),
-            one.conclusion,
-        )
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH, highlight=False).print(table)
-    notes = [f"{one.metric}: {one.note}" for one in found if one.note]
-    notes += [f"only {system} has {', '.join(names)}" for system, names in matched.only_one.items() if names]
-    if notes:
-        print(*notes, sep="\n")
+def _part(metric: str, run: RunScores, kept: set | None = None) -> RunScores:
+    """Return a run with one metric; with `kept`, on these items."""
+    scores, items, clusters = run.metrics[metric], run.items, run.clusters
+    if not isinstance(scores, list):
+        items = clusters = None
+    elif kept is not None and items:
+        places = [place for place, item in enumerate(items) if item in kept]
+        scores, items = [scores[place] for place in places], [items[place] for place in places]
+        clusters = clusters and [clusters[place] for place in places]
+    logarithms = [metric] if metric in run.logarithms else []
+    return run.replaced(metrics={metric: scores}, items=items, clusters=clusters, logarithms=logarithms)
+
+
+def better(metric: str) -> Better:
+    """Return which values of a metric are better, such as `lower` for `wikitext.word_perplexity`."""
+    parts = metric.lower().split(".")
+    name = parts[-2] if parts[-1] in GROUPS and len(parts) > 1 else parts[-1]
+    for one in (name, name.rpartition("_")[2]):
+        if one in HIGHER or one in LOWER:
+            return "higher" if one in HIGHER else "lower"
+    return "unknown"
