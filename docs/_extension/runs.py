@@ -10,12 +10,14 @@ from typing import Any
 
 from _extension.scale import Scale
 from raretokens import csv_files
-from raretokens.claims.intervals import SIGNATURE
+from raretokens.metrics.bootstrap import REPLICATES, SEED
 from raretokens.metrics.score_files import flatten, signature_of
 from reproduction import paths
 from reproduction.papers.task_names import TASKS
 from reproduction.papers.task_scores import PAIRED, TaskScores
 from reproduction.pipeline.trained import FILE
+
+PAIRED_BOOTSTRAP = f"bs:{REPLICATES}|seed:{SEED}|interval:percentile-95"  # part of the signature of paired scores
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def _scores(scale: Scale, scores: TaskScores, files: dict[str, dict[str, Any]]) 
     first, *_ = files
     signatures = dict(files[first].get("signatures", []))
     if baseline := scores.baseline_run(first):
-        signatures["paired"] = f"baseline:{baseline}|{signatures.get(PAIRED)}|{SIGNATURE}"
+        signatures["paired"] = f"baseline:{baseline}|{signatures.get(PAIRED)}|{PAIRED_BOOTSTRAP}"
     columns = [dict(flatten({**file["metrics"], "paired": scores.paired(run)})) for run, file in files.items()]
     for path in columns[0]:
         metric = scale.declared.known_metric(path)

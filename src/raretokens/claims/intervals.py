@@ -15,11 +15,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaln, digamma, gammaln, polygamma, stdtr
 
-from raretokens.metrics.bootstrap import REPLICATES, SEED
-
 LEVEL = 0.95
 FEWEST_SEEDS = 3  # of Student's t from a run's own seeds
-SIGNATURE = f"bs:{REPLICATES}|seed:{SEED}|interval:percentile-95"  # signature of a paired bootstrap
 FREEDOMS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, np.inf)  # values of d0, with equal prior weights
 SPREAD = np.linspace(-5.0, 5.0, 41)  # log s0^2 minus the log of its centre, with equal prior weights
 IGNORED = 1e-4  # share of the posterior weight that is left out
