@@ -79,7 +79,7 @@ class Loop:
         accelerator: the Accelerator whose backward() is called, if any. It divides the loss by its accumulation steps, and
             `loss` compensates for that.
         vocabulary_parallel: for an embedding that is sharded by rows, whether each process computes the logits of its own rows
-            for the positions of all processes (loss/sharded.py). Otherwise each process gathers the embedding for each loss.
+            for the positions of all processes (loop/sharded.py). Otherwise each process gathers the embedding for each loss.
 
     An embedding that `fully_shard` of FSDP2 has sharded stays sharded. Penalties, frozen rows, optimizer rules and `end_step`
     then act on each process' own rows, and every process must call `loss` equally often.
@@ -166,7 +166,7 @@ class Loop:
             raise ValueError("the embedding matrix is not among the optimizer's parameters")
         optimizer = self.objective.optimizer(split, **adam)
         if self.shard is not None:
-            from raretokens.loop.sharded_optimizers import sharded_optimizer
+            from raretokens.loop.sharded_rules import sharded_optimizer
 
             optimizer = sharded_optimizer(optimizer)
         self._optimizers.append(optimizer)
@@ -282,7 +282,7 @@ class Loop:
     def _penalty(self) -> Tensor | None:
         if self.shard is None:
             return self.objective.penalty(self.embedding)
-        from raretokens.loop.own_rows import penalty
+        from raretokens.loop.sharded_rules import penalty
 
         return penalty(self.objective, self.shard)
 
@@ -317,7 +317,7 @@ class Loop:
         if self.shard is None:
             self.objective.end_step(self.embedding)
         else:
-            from raretokens.loop.own_rows import end_step
+            from raretokens.loop.sharded_rules import end_step
 
             end_step(self.objective, self.shard)
 
