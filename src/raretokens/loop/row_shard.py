@@ -45,7 +45,9 @@ class RowShard:
         from torch.distributed.tensor import Partial
 
         gathered = self.matrix.full_tensor(grad_placements=[Partial()])
-        return _Averaged.apply(gathered, self.processes) if gathered.requires_grad else gathered
+        if gathered.requires_grad:
+            gathered.register_hook(lambda gradient: gradient / self.processes)
+        return gathered
 
     def sum(self, part: Tensor) -> Tensor:
         """Return the sum of a tensor over all processes.
@@ -94,19 +96,6 @@ class RowShard:
 def is_sharded(tensor: Any) -> bool:
     """Return whether a tensor is a DTensor, without an import of torch's module for these."""
     return isinstance(tensor, Tensor) and hasattr(tensor, "device_mesh")
-
-
-class _Averaged(torch.autograd.Function):
-    """The identity, with a gradient divided by the number of processes."""
-
-    @staticmethod
-    def forward(ctx: Any, whole: Tensor, processes: int) -> Tensor:  # type: ignore[override]
-        ctx.processes = processes
-        return whole.view_as(whole)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        return gradient / ctx.processes, None
 
 
 class _Sum(torch.autograd.Function):
