@@ -100,7 +100,6 @@ def sharded_cross_entropy(
     token_weight: Tensor | None = None,
     unlikelihood: Unlikelihood | None = None,
     ignore_index: int = -100,
-    chunk: int | None = None,
 ) -> SummedLoss:
     """Return the sum of cross-entropies of this process' positions, as `gated_linear_cross_entropy` of the whole matrix.
 
@@ -109,7 +108,6 @@ def sharded_cross_entropy(
 
     Args:
         shard: the output embedding.
-        chunk: positions of all processes in a round.
 
     The other arguments are those of `gated_linear_cross_entropy`, with gate and token_weight of all N types.
 
@@ -125,7 +123,7 @@ def sharded_cross_entropy(
     candidates = None if candidates is None else candidates.keep(kept)
     check_targets(targets, shard.matrix.shape[0])
     terms = _Terms(gate, head, token_weight, unlikelihood, label_smoothing, z_loss)
-    chunk = chunk or (CHUNK_CUDA if hidden.is_cuda else CHUNK)
+    chunk = CHUNK_CUDA if hidden.is_cuda else CHUNK  # positions of all processes in a round
     return SummedLoss(*_Sharded.apply(hidden, shard.own(), head.bias, targets, terms, candidates, shard, chunk))
 
 
