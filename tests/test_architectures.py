@@ -13,7 +13,7 @@ from tiny import fine_tuning as tiny  # noqa: E402
 
 from raretokens import Loop, UserError, build, facts  # noqa: E402
 from raretokens.transformers import ObjectiveTrainer  # noqa: E402
-from raretokens.transformers.output_embedding import group_of_types  # noqa: E402
+from raretokens.transformers.trainer import group_of_types  # noqa: E402
 
 CAUSAL = ("gpt2", "llama", "gptj", "gpt_neox", "opt", "bloom", "phi", "qwen2", "gemma2", "gemma3_text", "cohere", "granite",
           "stablelm", "olmo2", "mamba", "bert", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "jetmoe", "gpt_oss",

@@ -15,8 +15,7 @@ from torch.utils.data import IterableDataset  # noqa: E402
 
 from raretokens import Loop, UserError, build  # noqa: E402
 from raretokens.transformers import ObjectiveTrainer  # noqa: E402
-from raretokens.transformers.model_loss import try_model  # noqa: E402
-from raretokens.transformers.output_embedding import OutputEmbedding  # noqa: E402
+from raretokens.transformers.model_loss import OutputEmbedding, try_model  # noqa: E402
 
 HERE, EOS = Path(__file__).parent, 3
 

@@ -65,7 +65,7 @@ class LogitsObjective(Objective, ABC):
 
 
 def head_logits(hidden: Tensor, weight: Tensor, head: Head) -> Tensor:
-    """Return the logits (M x N, at least float32) of hidden states (M x d), with bias, scale and soft-cap of the head."""
+    """Return the logits (... x N, at least float32) of hidden states (... x d), with bias, scale and soft-cap of the head."""
     products = hidden @ weight.T
     logits = products.to(torch.promote_types(products.dtype, torch.float32))
     if head.bias is not None:

@@ -1,12 +1,12 @@
-"""Find out how a transformers model computes its loss, by running it on a batch instead of relying on its class.
+"""The output embedding of a transformers model, and how the model computes its loss.
 
-The model runs twice on two sequences: first unchanged, then with states so large that a soft-cap has a visible effect. In
-both runs its logits must follow from the states before the output embedding, without other trainable weights. Its loss must
-be the mean negative log-likelihood of the labels, plus a balancing loss of routers that the trainer can add. Any other model
-is rejected with an error.
+`try_model` finds this out by running the model on a batch, instead of relying on its class. The model runs twice on two
+sequences: first unchanged, then with states so large that a soft-cap has a visible effect. In both runs its logits must follow
+from the states before the output embedding, without other trainable weights. Its loss must be the mean negative log-likelihood
+of the labels, plus a balancing loss of routers that the trainer can add. Any other model is rejected with an error.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -14,12 +14,79 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, pad
 
 from raretokens.errors import UserError
-from raretokens.transformers.output_embedding import IGNORED, OutputEmbedding, logits
+from raretokens.loss.logits_objective import head_logits
+from raretokens.loss.terms import Head
 
+IGNORED = -100  # label of positions without a target, as everywhere in transformers
 LARGE = 100.0  # highest logit in the test for a soft-cap; a cap of 30 has a visible effect
 OF_LOGITS, OF_LOGITS_HALF = 1e-4, 2e-2  # relative to the highest logit: in float32, in 16 bits
 OF_LOSS = 2e-5  # relative tolerance of a float32 loss, which is a mean over the same logits
 COEFFICIENTS = ("router_aux_loss_coef", "aux_loss_coef")  # names in model configurations
+
+
+class OutputEmbedding:
+    """The output embedding, tied or not, of a model with get_output_embeddings().
+
+    Raises:
+        UserError: if the model has no output embedding.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.name = model, type(model).__name__
+        found = getattr(model, "get_output_embeddings", lambda: None)()
+        weight, kind = getattr(found, "weight", None), None if found is None else type(found).__name__
+        if not isinstance(weight, nn.Parameter) or weight.dim() != 2 or not weight.is_floating_point():
+            raise UserError(f"{self.name}: has no output embedding of types x width: get_output_embeddings() gives {kind}")
+        self.module: Any = found
+
+    @property
+    def weight(self) -> nn.Parameter:
+        """The embedding matrix, N x d."""
+        return self.module.weight
+
+    @property
+    def text_config(self) -> Any:
+        """The configuration of the model, or of its text part. None if the model has no configuration."""
+        config = getattr(self.model, "config", None)
+        return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+    @property
+    def head(self) -> Head:
+        """Bias, scale and soft-cap that the model applies to the product of states and embedding matrix.
+
+        Scale and soft-cap have several names in the configurations of transformers.
+        """
+        config = self.text_config
+        bias, added = getattr(self.module, "bias", None), getattr(self.model, "final_logits_bias", None)
+        if added is not None:
+            bias = added.squeeze(0) if bias is None else bias + added.squeeze(0)
+        scale = (getattr(config, "logit_scale", None) or 1.0) / (getattr(config, "logits_scaling", None) or 1.0)
+        return Head(bias, scale, getattr(config, "final_logit_softcapping", None))
+
+    def states(self, forward: Callable[..., Any], inputs: Mapping[str, Any], *, is_whole: bool) -> tuple[Tensor, Any]:
+        """Return the states (sequences x positions x d) that are multiplied with the embedding, and the model's outputs.
+
+        `forward` is the model, possibly wrapped for several processes. Its inputs have no labels. Unless `is_whole`, only the
+        logits of the last position are computed, to save memory.
+        """
+        seen: list[Tensor] = []
+
+        def record(_module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+            seen.append(given[0])
+            return None if is_whole else (given[0][:, -1:],)
+
+        with self.module.register_forward_pre_hook(record):
+            outputs = forward(**inputs)
+        return self.only(seen), outputs
+
+    def only(self, seen: list[Tensor]) -> Tensor:
+        """Return the states that the output embedding received. Raise UserError unless there is exactly one 3-d tensor."""
+        if len(seen) != 1 or seen[0].dim() != 3:
+            shapes = [tuple(states.shape) for states in seen]
+            raise UserError(
+                f"{self.name}: its output embedding met states {shapes}; should be once, sequences x positions x d"
+            )
+        return seen[0]
 
 
 class ModelLoss(NamedTuple):
@@ -132,7 +199,8 @@ def _check_weights(output: OutputEmbedding, run: _Run) -> None:
 
 
 def _check_logits(output: OutputEmbedding, run: _Run) -> None:
-    given, expected = run.outputs.get("logits"), logits(output.head, run.states, output.weight).detach()
+    expected = head_logits(run.states.to(output.weight.dtype), output.weight, output.head).detach()
+    given = run.outputs.get("logits")
     if given is None or run.outputs.get("loss") is None or given.shape != expected.shape:
         raise UserError(f"{output.name}: should give logits of all positions and a loss of the labels")
     is_half = min(torch.finfo(one.dtype).bits for one in (given, run.states, output.weight)) < 32

@@ -1,4 +1,4 @@
-"""The Trainer of transformers with an objective as its loss."""
+"""The Trainer of transformers with an objective as its loss, and with perplexity by frequency group in its evaluation."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -7,26 +7,24 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from transformers import Trainer, TrainerCallback
 from transformers.utils import logging
 
 from raretokens.errors import UserError
 from raretokens.loop.loop import Loop
+from raretokens.loss.facts import Facts
+from raretokens.loss.logits_objective import head_logits
 from raretokens.loss.objective import Objective, read_numbers
-from raretokens.transformers.model_loss import ModelLoss, try_model
-from raretokens.transformers.output_embedding import (
-    IGNORED,
-    OutputEmbedding,
-    group_metrics,
-    group_of_types,
-    sum_by_group,
-    target_nll,
-)
+from raretokens.transformers.model_loss import IGNORED, ModelLoss, OutputEmbedding, try_model
 
 STATE = "objective.pt"  # file in a checkpoint
 ADAMW = ("adamw_torch", "adamw_torch_fused")
 NOT_SHARDED = "none; the output embedding must be whole here. Loop trains models that fully_shard (FSDP2) has sharded"
 NOT_FUSED = "false; the states before the output embedding could not be seen"
+MAX_POSITIONS = 1024  # positions whose logits are in memory at once
+GROUP_NAMES = ("freq", "med", "rare")
+FREQUENT = 3 / 8  # share of the types that are not rare; groups of 30, 50 and 20 % if 20 % are rare
 logger = logging.get_logger(__name__)
 
 
@@ -127,8 +125,8 @@ class ObjectiveTrainer(Trainer):
     # Evaluation: the negative log-likelihood of every target, by frequency group.
 
     def _evaluation_loss(self, states: Tensor, targets: Tensor) -> Tensor:
-        nll = target_nll(self.output.head, states, self.output.weight, targets, IGNORED)
-        self._batch_sums = sum_by_group(nll, targets, IGNORED, self.groups.to(targets.device))
+        nll = _target_nll(self.output, states, targets)
+        self._batch_sums = _sum_by_group(nll, targets, self.groups.to(targets.device))
         return (self._batch_sums[..., 0].sum() / self._batch_sums[..., 1].sum().clamp(min=1)).float()
 
     def prediction_step(
@@ -147,7 +145,7 @@ class ObjectiveTrainer(Trainer):
         self._evaluation_sums = []
         output = super().evaluation_loop(*arguments, metric_key_prefix=metric_key_prefix, **settings)
         if self._evaluation_sums:
-            metrics = group_metrics(torch.stack(self._evaluation_sums).sum(0))
+            metrics = _group_metrics(torch.stack(self._evaluation_sums).sum(0))
             output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in metrics.items()})
         return output
 
@@ -201,6 +199,52 @@ class _AfterStep(TrainerCallback):
 
     def on_optimizer_step(self, *_arguments: Any, **_settings: Any) -> None:
         self.objective_step.close()
+
+
+@torch.no_grad()
+def _target_nll(output: OutputEmbedding, states: Tensor, targets: Tensor) -> Tensor:
+    """Return -log p (natural logarithm) of each target, in the shape of `targets`; 0 where the target is IGNORED."""
+    weight, head = output.weight, output.head
+    parts = zip(states.flatten(0, 1).split(MAX_POSITIONS), targets.flatten().split(MAX_POSITIONS), strict=True)
+    nll = [
+        cross_entropy(head_logits(part.to(weight.dtype), weight, head), wanted, ignore_index=IGNORED, reduction="none")
+        for part, wanted in parts
+    ]
+    return torch.cat(nll).view(targets.shape)
+
+
+def group_of_types(facts: Facts) -> Tensor:
+    """Return the frequency group of each type (N, int64): 0 frequent, 1 medium, 2 rare. Rare types come from the facts.
+
+    Fillers and padding are never targets, so they are not counted as types.
+    """
+    code = torch.full_like(facts.counts, 2)
+    rest = (facts.used & ~facts.rare).nonzero().squeeze(1)
+    rest = rest[facts.counts[rest].argsort(descending=True, stable=True)]
+    code[rest] = (torch.arange(len(rest), device=rest.device) >= round(FREQUENT * len(rest))).to(code.dtype)
+    return code
+
+
+def _sum_by_group(nll: Tensor, targets: Tensor, code: Tensor) -> Tensor:
+    """Return sum of -log p and number of targets by group (sequences x groups x 2, float64).
+
+    `nll` and `targets` are sequences x positions. Targets equal to IGNORED are left out. `code` is the group of each type (N).
+    """
+    kept = targets != IGNORED
+    group = code[targets.masked_fill(~kept, 0)]
+    chosen = torch.stack([kept & (group == number) for number in range(len(GROUP_NAMES))], dim=1)
+    return torch.stack(((chosen * nll.double()[:, None]).sum(2), chosen.sum(2).double()), dim=2)
+
+
+def _group_metrics(total: Tensor) -> dict[str, float]:
+    """Return the mean -log p of a target (loss) and its exponential by group (ppl_<group>). Empty without targets.
+
+    `total` has the sum of -log p and the number of targets of each group (groups x 2).
+    """
+    both = dict(zip(GROUP_NAMES, total, strict=True)) | {"total": total.sum(0)}
+    means = {name: nll / count for name, (nll, count) in both.items() if count}
+    found = {f"ppl_{name}": float(mean.exp()) for name, mean in means.items()}
+    return {"loss": float(means["total"]), **found} if means else {}
 
 
 def _check_float16(model: nn.Module) -> None:
