@@ -1,7 +1,7 @@
 """Files with embedding matrices: safetensors, NumPy arrays, word vectors and files of inference engines. Rows are read on demand.
 
 The first bytes of a file determine its format, or else its suffix. Nothing is unpickled or executed. To add a format, add a
-reader and its line in FORMATS.
+reader and its line in FORMATS. inference_models reads the files of inference engines.
 """
 
 import gzip
@@ -10,15 +10,17 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from statistics import mode
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.measure import inference_models, word_vectors
+from raretokens.measure import inference_models
 from raretokens.measure.stored_matrix import BLOCK, DTYPES, FileContents, StoredMatrix, read_head, store
 
 MAX_HEADER = 100 << 20  # bytes; the limit of safetensors
@@ -26,6 +28,8 @@ PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")  # suffixe
 VECTORS = (".npz", ".vec")  # suffixes of files that hold an embedding alone
 # Exceptions of zipfile for files that are damaged, encrypted, or compressed in an unknown way.
 DAMAGED = (zipfile.BadZipFile, OSError, EOFError, zlib.error, RuntimeError, ValueError)
+FIRST_LINES = 1000  # lines that determine the width of word vectors
+LOWEST = 9  # lowest byte that a text contains
 
 
 def read_safetensors(path: Path) -> FileContents:
@@ -136,6 +140,89 @@ def unpack_folder(path: Path) -> tuple[Path, tempfile.TemporaryDirectory] | None
     return folder.name / min(configs, key=lambda one: len(one.parts)).parent, folder
 
 
+# Word vectors as text (GloVe, fastText, gensim), and in word2vec's binary form, which gensim reads. The numbers are written to a
+# temporary file, and the words stay in memory. If a word occurs twice, its first row counts, as in gensim.
+
+
+def _declared_shape(line: bytes) -> tuple[int, int] | None:
+    """Return rows and width if the line consists of these two numbers, else None."""
+    fields = line.split()
+    return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(field.isdigit() for field in fields) else None
+
+
+def read_words(path: Path) -> FileContents:
+    """Read word vectors in text or binary form."""
+    with open(path, "rb") as file:
+        is_binary = _declared_shape(file.readline(100)) is not None and min(file.read(1000), default=LOWEST) < LOWEST
+    return _read_binary_words(path) if is_binary else _read_text_words(path)
+
+
+def _read_binary_words(path: Path) -> FileContents:
+    try:
+        from gensim.models import KeyedVectors
+    except ModuleNotFoundError:
+        raise UserError(f"{path}: the binary form of word2vec needs gensim: pip install gensim") from None
+    try:
+        found = KeyedVectors.load_word2vec_format(str(path), binary=True, unicode_errors="replace")
+    except (ValueError, EOFError, MemoryError) as error:
+        raise UserError(f"{path}: gensim cannot read it: {error}") from None
+    matrix, folder = store(found.vectors[start : start + BLOCK] for start in range(0, len(found), BLOCK))
+    return FileContents({"": matrix}, found.index_to_key, folder)
+
+
+def _read_text_words(path: Path) -> FileContents:
+    """Read a word and its numbers from each line that is not empty. The first line may contain rows and width."""
+    with open(path, "rb") as file:
+        lines = [line for line in islice(file, FIRST_LINES) if line.strip()]
+        file.seek(0)
+        declared, width = _declared_shape(lines[0]) if lines else None, mode(len(line.split()) - 1 for line in lines or [b"word"])
+        if declared is not None:
+            file.readline()
+            width = declared[1]
+        if width < 1:
+            raise UserError(f"{path}: contains no word vectors: line 1 should be a word and its numbers")
+        words: dict[str, None] = {}
+        twice: list[str] = []
+        matrix, folder = store(_word_rows(path, file, 1 + (declared is not None), width, words, twice))
+    found, notes = len(words) + len(twice), []
+    if declared is not None and declared[0] != found:
+        notes.append(f"the first line of {path.name} declares {declared[0]} rows, but {found} follow: these are measured")
+    if twice:
+        notes.append(f"{len(twice)} rows of words that stand twice are left out: the first row counts")
+    return FileContents({"": matrix}, list(words), folder, notes)
+
+
+def _word_rows(
+    path: Path, file: Iterable[bytes], first: int, width: int, words: dict[str, None], twice: list[str]
+) -> Iterator[np.ndarray]:
+    """Yield blocks of rows. Add their words to `words`, or to `twice` if they are known already.
+
+    The last `width` fields of a line are the row, so a word may contain blanks. Blanks and tabs separate fields.
+    """
+    lines = ((number, line) for number, line in enumerate(file, first) if line.strip())
+    form = f"should be a word and {width} numbers, separated by spaces or tabs"
+    while block := list(islice(lines, BLOCK)):
+        texts = []
+        for number, line in block:
+            word, *fields = line.rsplit(None, width)
+            if len(fields) < width:
+                raise UserError(f"{path}: line {number}: {form}")
+            name = word.decode("utf-8", "replace")
+            if name in words:
+                twice.append(name)
+            else:
+                words[name] = None
+                texts.append(b" ".join(fields).decode("utf-8", "replace"))
+        try:
+            if texts:
+                yield np.loadtxt(texts, np.float32, comments=None, ndmin=2)
+        except ValueError as error:
+            raise UserError(f"{path}: of the lines {block[0][0]} to {block[-1][0]}, each {form}: {error}") from None
+
+
+# The formats, and how the format of a file is found.
+
+
 def refuse(path: Path) -> FileContents:
     raise UserError(
         f"{path}: not read: such a file is a program that runs when it is opened; save the model as safetensors "
@@ -179,9 +266,9 @@ FORMATS = (
     Format((".gguf",), lambda head: head.startswith(b"GGUF"), inference_models.read_gguf),
     Format((), inference_models.is_ctranslate2, inference_models.read_ctranslate2),
     Format((), inference_models.is_marian, inference_models.read_marian),
-    Format((), lambda head: word_vectors.declared_shape(head.partition(b"\n")[0]) is not None, word_vectors.read_words),
+    Format((), lambda head: _declared_shape(head.partition(b"\n")[0]) is not None, read_words),
     Format((*PICKLED, ".model", ".kv", ".wordvectors"), lambda head: False, refuse),
-    Format((".txt", ".vec"), lambda head: True, word_vectors.read_words),
+    Format((".txt", ".vec"), lambda head: True, read_words),
 )
 SUFFIXES = {suffix: known for known in reversed(FORMATS) for suffix in known.suffixes}
 
