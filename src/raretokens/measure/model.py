@@ -27,8 +27,7 @@ from raretokens.measure.hub import is_hub_name
 from raretokens.measure.hub_folder import DownloadError, HubFolder
 from raretokens.measure.notes import Notes
 from raretokens.measure.stored_matrix import StoredMatrix
-from raretokens.measure.tokenizers import ModelTokenizer, load_tokenizer, special_ids
-from raretokens.measure.vocabularies import find_tokens, name_rows
+from raretokens.measure.tokenizers import ModelTokenizer, find_tokens, load_tokenizer, name_rows, special_ids
 
 SHARD = re.compile(r"model-\d{5}-of-\d{5}")
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # such as gpt2 or EleutherAI/pythia-70m
@@ -189,7 +188,6 @@ def flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
     """Return all lengths of the pipeline's evaluation in one flat dictionary."""
     lengths = evaluation | evaluation.get("continuation", {})
     return {key: value for key, value in lengths.items() if isinstance(value, int)}
-
 
 
 def _load_transformers(folder: Path, vocabulary: Path | None, hub: HubFolder | None = None) -> Model:

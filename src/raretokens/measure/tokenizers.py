@@ -1,5 +1,9 @@
-"""Tokenizers of model folders, without running code of the folder: by transformers or tokenizers, or else SentencePiece."""
+"""Tokens of a model: the tokenizer of its folder, or a vocabulary file that names its rows.
 
+A tokenizer is read by transformers or tokenizers, or else SentencePiece. No code of the folder is run.
+"""
+
+import json
 import re
 import warnings
 from abc import ABC, abstractmethod
@@ -12,13 +16,15 @@ import tokenizers
 from raretokens.errors import UserError
 from raretokens.measure.embeddings import setting
 from raretokens.measure.formats import read_json
-from raretokens.measure.notes import first_line
+from raretokens.measure.notes import Notes, first_line
 from raretokens.measure.transformers_models import LOCAL, import_transformers
 
 SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
 # Files of a tokenizer. A tokenizer of bytes or characters needs only its configuration.
 FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.spm", "tekken.json", "*.tiktoken", "bpe.codes",
          "vocab-src.json", "vocab.bpe", "dict.txt", "tokenizer_config.json")  # fmt: skip
+VOCABULARIES = ("shared_vocabulary", "vocabulary", "source_vocabulary")  # of CTranslate2, .json or .txt
+ENGINE_SPECIALS = {"eos_token": "</s>", "unk_token": "<unk>"}  # of Marian, and of CTranslate2 unless config.json names others
 
 
 class ModelTokenizer(ABC):
@@ -133,6 +139,18 @@ class SentencePieceTokenizer(ModelTokenizer):
         return token if token in self.added else self.model.decode_pieces([token])
 
 
+def library_tokenizer(tokenizer: ModelTokenizer | None) -> "tokenizers.Tokenizer | None":
+    """Return the tokenizer of the library tokenizers behind a tokenizer, or None if there is none."""
+    if isinstance(tokenizer, FastTokenizer):
+        return tokenizer.model
+    if isinstance(tokenizer, TransformersTokenizer):
+        return getattr(tokenizer.model, "backend_tokenizer", None)
+    return None
+
+
+# Tokenizers of model folders of transformers.
+
+
 def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) -> ModelTokenizer | None:
     """Return the tokenizer of a model folder, or None if it has no tokenizer file. Note assumptions.
 
@@ -158,23 +176,6 @@ def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) ->
     if files == {"tokenizer_config.json"}:
         return None
     raise UserError(f"the tokenizer cannot be read: {reason}")
-
-
-def load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> ModelTokenizer | None:
-    """Return the tokenizer beside weights of CTranslate2 or Marian, or None if there is none.
-
-    If a vocabulary file gives the name of each row, the tokens of a SentencePiece model have the ids of these rows.
-
-    Raises:
-        UserError: if the tokenizer cannot be read, or several files could be the tokenizer.
-    """
-    if (folder / "tokenizer.json").is_file():
-        return _read(read_fast, folder)
-    models = sorted(path for pattern in ("*.spm", "*.model") for path in folder.glob(pattern))
-    if len(models) > 1:
-        raise UserError(f"which of {', '.join(path.name for path in models)} is that of the rows?")
-    ids = None if names is None else {name: row for row, name in enumerate(names)}
-    return _read(SentencePieceTokenizer, models[0], ids) if models else None
 
 
 def _read(reader: Callable[..., ModelTokenizer], *arguments: Any) -> ModelTokenizer:
@@ -219,3 +220,120 @@ def special_ids(
         if isinstance(id, int) and id >= 0 and id not in found.values():
             found[name] = id
     return found
+
+
+# Vocabulary files: the token of each row, as text, JSON or Parquet.
+
+
+def read_vocabulary(path: Path, rows: int) -> list[str]:
+    """Read the token of each row of a matrix.
+
+    The file has a token per line; or it is JSON, either a list or ids by token; or Parquet, whose first column of strings counts.
+
+    Raises:
+        UserError: if the file is malformed, or has another number of tokens than the matrix has rows.
+    """
+    try:
+        if path.suffix == ".parquet":
+            tokens = _read_parquet(path)
+        else:
+            text = path.read_text(encoding="utf-8")
+            tokens = _parse_json(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:  # includes errors of UTF-8, JSON and pyarrow
+        raise UserError(f"{path}: not a vocabulary ({str(error).splitlines()[0]})") from None
+    if len(tokens) != rows:
+        raise UserError(f"{path}: {len(tokens)} tokens, but the matrix has {rows} rows")
+    return tokens
+
+
+def name_rows(
+    names: list[str] | None, tokenizer: ModelTokenizer | None, vocabulary: Path | None, rows: int, notes: Notes
+) -> list[str] | None:
+    """Return the tokens of the file `vocabulary` if the model has none for its rows, else `names`, with a note.
+
+    Args:
+        names: tokens of the rows that the model's own files name.
+        tokenizer: the model's tokenizer, which has tokens for the rows as well.
+        vocabulary: a file for read_vocabulary(), if one is given.
+    """
+    if vocabulary is None:
+        return names
+    if names is None and tokenizer is None:
+        return read_vocabulary(vocabulary, rows)
+    notes.append(f"--vocabulary {vocabulary} is ignored: the rows have tokens already, from the model's own files")
+    return names
+
+
+def _parse_json(text: str) -> list[str]:
+    found = json.loads(text)
+    if isinstance(found, dict) and sorted(map(str, found.values())) == sorted(map(str, range(len(found)))):
+        found = sorted(found, key=lambda token: int(found[token]))
+    if not isinstance(found, list) or not all(isinstance(token, str) for token in found):
+        raise ValueError("should be a list of tokens, or their ids from 0")
+    return found
+
+
+def _read_parquet(path: Path) -> list[str]:
+    try:
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        raise UserError(f"{path}: Parquet needs pyarrow: pip install pyarrow") from None
+    with parquet.ParquetFile(path) as file:
+        name = next((field.name for field in file.schema_arrow if str(field.type) in ("string", "large_string")), None)
+        if name is None:
+            raise ValueError("no column of strings")
+        return file.read([name]).column(0).to_pylist()
+
+
+# Models of CTranslate2 and Marian: their vocabularies and tokenizers lie beside the weights.
+
+
+def find_tokens(
+    folder: Path, rows: int, names: list[str] | None, config: Mapping[str, Any], vocabulary: Path | None, notes: Notes
+) -> dict[str, Any]:
+    """Return the fields of Model that tell the tokens of an engine's embedding with `rows` rows. Note what cannot be read.
+
+    Args:
+        names: the tokens in the file of the weights, if it has them.
+        vocabulary: a file that names the rows if no file of the folder does.
+    """
+    tokenizer: ModelTokenizer | None = None
+    paths = [folder / f"{name}{suffix}" for name in VOCABULARIES for suffix in (".json", ".txt")]
+    path = next((path for path in paths if path.is_file()), None) if names is None else None
+    if path:
+        with notes.optional(f"tokens of {path.name}"):
+            names = read_vocabulary(path, rows)
+    with notes.optional("tokenizer"):
+        tokenizer = _load_engine_tokenizer(folder, names)
+    names = name_rows(names, tokenizer, vocabulary, rows, notes)
+    if names is None and tokenizer is None:
+        notes.append("no vocabulary beside the weights is known: rows have no tokens (--vocabulary names them)")
+    if path and names and tokenizer and any(tokenizer.tokens.get(row, name) != name for row, name in enumerate(names)):
+        notes.append(f"tokenizer left out: its ids are not those of {path.name}")
+        tokenizer = None
+    tokens = dict(enumerate(names)) if names else tokenizer.tokens if tokenizer else {}
+    return {
+        "tokenizer": tokenizer,
+        "row_names": names,
+        "special_ids": [*special_ids(config, ENGINE_SPECIALS | dict(config), tokens).values()],
+        "has_two_vocabularies": path is not None and path.stem == "source_vocabulary",
+    }
+
+
+def _load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> ModelTokenizer | None:
+    """Return the tokenizer beside weights of CTranslate2 or Marian, or None if there is none.
+
+    If a vocabulary file gives the name of each row, the tokens of a SentencePiece model have the ids of these rows.
+
+    Raises:
+        UserError: if the tokenizer cannot be read, or several files could be the tokenizer.
+    """
+    if (folder / "tokenizer.json").is_file():
+        return _read(read_fast, folder)
+    models = sorted(path for pattern in ("*.spm", "*.model") for path in folder.glob(pattern))
+    if len(models) > 1:
+        raise UserError(f"which of {', '.join(path.name for path in models)} is that of the rows?")
+    ids = None if names is None else {name: row for row, name in enumerate(names)}
+    return _read(SentencePieceTokenizer, models[0], ids) if models else None

@@ -13,9 +13,8 @@ from raretokens.measure.embeddings import TIED, single_embedding
 from raretokens.measure.formats import read_file
 from raretokens.measure.model import Model, flatten_reading, hub_advice
 from raretokens.measure.notes import Notes
-from raretokens.measure.tokenizers import SentencePieceTokenizer
+from raretokens.measure.tokenizers import SentencePieceTokenizer, name_rows
 from raretokens.measure.transformers_models import choose_device
-from raretokens.measure.vocabularies import name_rows
 from raretokens.vocabulary import BOS, EOS, PAD, UNK
 from reproduction.commands import trained_run
 from reproduction.commands.trained_run import TrainedRun
