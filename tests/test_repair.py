@@ -14,10 +14,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from raretokens import cli
 from raretokens.errors import UserError
 from raretokens.measure.repair import repair_folder
-from raretokens.measure.repair.new_rows import encode_rows
+from raretokens.measure.repair.new_rows import encode_rows, split_tokens
 from raretokens.measure.repair.repair_folder import RepairOptions
 from raretokens.measure.repair.selection import parse_rows
-from raretokens.measure.repair.token_pieces import split_tokens
 from raretokens.measure.stored_matrix import StoredMatrix
 from raretokens.measure.tokenizers import FastTokenizer
 

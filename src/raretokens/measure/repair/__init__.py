@@ -2,7 +2,6 @@
 
 selection       the rows to take, and the trained rows that new rows are made from
 new_rows        new rows: draws from the distribution of the trained rows, or means of subword tokens
-token_pieces    subword tokens that a tokenizer splits a token into once it lacks the token
 row_training    optional training of the new rows on a text
 model_copy      the copy of the folder, and the comparison of both folders byte by byte
 repair_folder   all of this, in order, and repair.json

@@ -11,10 +11,9 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.measure.formats import read_json
 from raretokens.measure.model import Model
-from raretokens.measure.repair.token_pieces import library_tokenizer
 from raretokens.measure.row_order import OrderedRows, arrange_rows
 from raretokens.measure.stored_matrix import StoredMatrix
-from raretokens.measure.tokenizers import SentencePieceTokenizer
+from raretokens.measure.tokenizers import SentencePieceTokenizer, library_tokenizer
 from raretokens.metrics.undertrained import INDICATORS, MIN_ROWS, RATE, find_undertrained
 
 IDS = re.compile(r"\d{1,12}(-\d{1,12})?")
