@@ -21,7 +21,7 @@ from raretokens.measure import streaming
 from raretokens.measure.formats import read_npy
 from raretokens.measure.measurement import Measurement, MeasureOptions, measure_embedding
 from raretokens.measure.model import load_model
-from raretokens.measure.model_comparison import signed_numbers
+from raretokens.measure.output import signed_numbers
 from raretokens.measure.row_order import arrange_rows
 from raretokens.measure.word_similarity import read_similarity_sets
 from raretokens.metrics.predictions import perplexity, uniq

@@ -12,9 +12,8 @@ from raretokens.cli import main
 from raretokens.errors import UserError
 from raretokens.measure.measurement import MeasureOptions, measure_embedding
 from raretokens.measure.model import distinct_names, load_model
-from raretokens.measure.model_comparison import compare
 from raretokens.measure.notes import progress
-from raretokens.measure.output import difference_lines, summary
+from raretokens.measure.output import compare, difference_lines, summary
 from raretokens.measure.page import write
 from raretokens.measure.row_bootstrap import row_replicates
 from raretokens.measure.row_order import arrange_rows

@@ -60,7 +60,6 @@ def measure_with(arguments: argparse.Namespace, readers: "Sequence[Reader]" = ()
     from raretokens.measure import output
     from raretokens.measure.measurement import MeasureOptions, count_parts, measure_model
     from raretokens.measure.model import distinct_names, load_model
-    from raretokens.measure.model_comparison import compare
     from raretokens.measure.notes import progress
     from raretokens.measure.texts import find_texts
     from raretokens.measure.word_similarity import read_similarity_sets
@@ -94,7 +93,7 @@ def measure_with(arguments: argparse.Namespace, readers: "Sequence[Reader]" = ()
         for one in found:
             print("\n".join(output.summary(one)), flush=True)
         measurements += found
-    comparisons = compare(measurements) if arguments.compare else []
+    comparisons = output.compare(measurements) if arguments.compare else []
     if arguments.out:
         page.write(measurements, arguments.out, comparisons)
         print(arguments.out / "index.html", file=sys.stderr)

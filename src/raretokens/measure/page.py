@@ -17,8 +17,15 @@ from raretokens.figure_style import CURVES, GROUPS, STYLE
 from raretokens.files import atomic_write, write_text
 from raretokens.measure.hidden_states import LAST, PREFIX
 from raretokens.measure.measurement import Measurement
-from raretokens.measure.model_comparison import ModelComparison, signed_numbers
-from raretokens.measure.output import LAYER_COLUMNS, interval_text, layer_rows, metric_rows, to_text
+from raretokens.measure.output import (
+    LAYER_COLUMNS,
+    ModelComparison,
+    interval_text,
+    layer_rows,
+    metric_rows,
+    signed_numbers,
+    to_text,
+)
 from raretokens.metrics.score_files import layout
 
 MAX_ROWS = 50  # candidates on the page and in Markdown; the JSON has all
