@@ -26,7 +26,7 @@ class StoredMatrix:
     path: Path
     start: int  # byte offset of the first number
     shape: tuple[int, ...]
-    dtype: str  # a key of DTYPES, if the matrix is readable; or of INTEGERS with scales
+    dtype: str  # a key of DTYPES, or I8 with a scale, if the matrix is readable
     name: str = ""  # name of the tensor
     scale: float | None = None  # of integers
     origin: str = ""  # how the numbers were stored before a reader dequantised them, such as Q4_K
