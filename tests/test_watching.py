@@ -12,7 +12,6 @@ from tiny.trainer import trainer, weights
 from raretokens.errors import UserError
 from reproduction.corpora.tokenization.token_files import write_meta
 from reproduction.pipeline.machine import monitor, trackers
-from reproduction.pipeline.machine import precision as speed
 from reproduction.pipeline.machine.monitor import Progress, Speed
 from reproduction.pipeline.machine.settings import Machine, read
 from reproduction.pipeline.machine.trackers import Trackers
@@ -242,26 +241,6 @@ def test_how_long_a_run_took_is_written_when_it_ends_well(watched, tmp_path):
     facts = json.loads(timing.read_text())
     assert facts["processes"] == 1 and facts["seconds"] >= 0 and facts["tokens_per_second"] > 0
     assert facts["model_flops_per_token"] == 6 * (4 * 16**2 + 2 * 16 * 16 + 100 * 16) + 12 * 16 * 8
-
-
-@pytest.mark.parametrize(("bfloat16", "precision", "warns"), [
-    (2.5, "bfloat16", True), (0.6, "bfloat16", False), (2.5, "float32", False),
-])  # fmt: skip
-def test_the_timed_precision_is_recorded_and_a_slow_one_is_named(
-    watched, tmp_path, monkeypatch, capsys, bfloat16, precision, warns
-):
-    """The precision of the run stays as it is."""
-    assert speed.product_seconds(torch.float32) > 0
-    monkeypatch.setattr(speed, "product_seconds", {torch.bfloat16: bfloat16, torch.float32: 1.0}.__getitem__)
-    speed.bfloat16_to_float32.cache_clear()
-    one = watched()
-    one.job = one.job.replaced(training=one.job.training.replaced(precision=precision))
-    with one as observer:
-        observer.begins(0, 1)
-    comparison = f"a product in bfloat16 takes {bfloat16} times as long as in float32 on this processor"
-    speed.bfloat16_to_float32.cache_clear()
-    assert json.loads((tmp_path / "data/scratch/timing/lm-tiny.json").read_text())["bfloat16_to_float32"] == bfloat16
-    assert capsys.readouterr().out == (f"lm/tiny  warning: {comparison}\n" if warns else "")
 
 
 @pytest.mark.parametrize(("done", "least", "most"), [(1, 5000, 6000), (0, 0, 1000)])

@@ -16,7 +16,6 @@ from raretokens.errors import UserError
 from raretokens.files import write_text
 from reproduction.corpora.tokenization.token_files import read_meta
 from reproduction.paths import MACHINE, TIMING, TRACKED, tokens
-from reproduction.pipeline.machine import precision
 from reproduction.pipeline.machine.cards import find_card
 from reproduction.pipeline.machine.settings import Machine
 from reproduction.pipeline.machine.trackers import Trackers
@@ -85,7 +84,7 @@ class Monitor:
     """
 
     def __init__(self, job: TrainJob, settings: Machine) -> None:
-        run, self.job, self.settings = job.run, job, settings
+        run, self.settings = job.run, settings
         self.is_main = os.environ.get("RANK", "0") == "0"
         block, rows = job.training.block, read_meta(tokens(run.tokens))["vocabulary"]
         flops = flops_per_token(run.architecture, run.shape, rows, min(block, describe(run.task).positions or block))
@@ -96,8 +95,6 @@ class Monitor:
         self.observer = Observers(*(self.usage, progress, self.trackers) if self.is_main else ())
 
     def __enter__(self) -> Observer:
-        if line := precision.warning(self.job.training.precision):
-            self.observer.remarked(line)
         return self.observer
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -106,8 +103,7 @@ class Monitor:
             limit = f"{self.settings.micro_batch} tokens do not fit into the GPU's memory; allowed: fewer"
             raise UserError(f"{MACHINE}: micro_batch: {limit}") from None
         if kind is None and self.is_main:
-            machine = {"machine": _machine(), "bfloat16_to_float32": precision.bfloat16_to_float32()}
-            facts = {**machine, "revision": revision(), **self.speed.facts(), **self.usage.facts()}
+            facts = {"machine": _machine(), "revision": revision(), **self.speed.facts(), **self.usage.facts()}
             facts["step_seconds"] = self.speed.step_seconds()
             write_text(self.usage.file.with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
             self.usage.file.unlink(missing_ok=True)
