@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +29,8 @@ from raretokens.metrics.predictions import perplexity, uniq
 from raretokens.metrics.score_files import flatten
 from raretokens.metrics.similarity import word_similarity
 from raretokens.vocabulary import VOCABULARY, Vocabulary
-from reproduction.commands import measured_run, trained_run
+from reproduction.commands import trained_run
 from reproduction.commands.export import export_run
-from reproduction.commands.program import main as reproduction_main
 from reproduction.corpora.tokenization.settings import Groups
 from reproduction.corpora.tokenization.token_files import tokens
 from reproduction.corpora.tokenization.tokenizer import Tokenizer
@@ -98,16 +98,17 @@ def close(given: dict[str, float], expected: dict[str, float], rel: float = 1e-6
 def scale(tmp_path_factory) -> Path:
     folder = tiny.create(tmp_path_factory.mktemp("scale"))
     export_run(trained_run.find(str(folder / "data/runs/lm/pieces")), folder / "out")
+    shutil.copytree(folder / "out", folder / "copy")
     return folder
 
 
 @pytest.fixture(scope="module")
 def reported(scale) -> dict[str, dict]:
-    """The command on the run and on the exported run, in a process that has nothing of the pipeline's libraries."""
+    """The command on the exported run and a copy of it, in a process that has nothing of the pipeline's libraries."""
     words = (scale / "data/corpus/lm/test.txt").read_text().split()[:60]
     pairs = [f"{one}\t{other}\t{len(one) - len(other)}" for one, other in zip(words[::2], words[1::2], strict=True)]
     (scale / "people.tsv").write_text("\n".join(pairs))
-    code = f"""
+    code = """
 import sys
 class Refusing:
     def find_spec(self, name, path=None, target=None):
@@ -115,9 +116,9 @@ class Refusing:
         if name.partition(".")[0] in refused and "transformers" not in sys.modules:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Refusing())
-sys.argv = ["reproduction", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare",
+sys.argv = ["raretokens", "measure", "out", "copy", "--text", "data/corpus/lm", "--out", "page", "--compare",
             "--similarity", "people.tsv"]
-from reproduction.commands.program import main
+from raretokens.cli import main
 main()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -127,7 +128,7 @@ main()
     return {one["model"]: one for one in json.loads((scale / "page/measure.json").read_text())}
 
 
-def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported):
+def test_an_exported_run_gives_the_pipeline_s_numbers(scale, reported):
     known = Vocabulary.read(scale / "data/tokens/lm" / VOCABULARY)
     table, groups = tiny.table(scale, "lm", "pieces"), known.frequency_groups(Groups(**tiny.GROUPS))
     expected = geometry(SimpleNamespace(embedding=table, groups=groups, vocabulary=known))
@@ -140,40 +141,35 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     sets, encode = read_similarity_sets([scale / "people.tsv"]), Tokenizer(scale / "data/tokens/lm").encode
     expected["spearman"] = word_similarity(table, sets, encode, form="leading-space")
     wanted = {path: number for path, number, _ in signed_numbers(expected)}
-    for one in reported.values():
-        close(dict(flatten(one["metrics"])), wanted)
-    assert {one["facts"]["measured rows"] for one in reported.values()} == {known.types - 1}
+    close(dict(flatten(reported["out"]["metrics"])), wanted)
+    assert reported["out"]["facts"]["measured rows"] == known.types - 1
 
 
 def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale, reported):
     page = (scale / "page/index.html").read_text()
-    assert "lm/pieces" in page and page.count("data:image/svg+xml") == 4 and 'src="http' not in page
+    assert "copy" in page and page.count("data:image/svg+xml") == 4 and 'src="http' not in page
     assert {path.name for path in (scale / "page").iterdir()} == {
         "index.html", "measure.md", "measure.csv", "measure.json",
         "projection.svg", "norm.svg", "singular_values.svg", "hidden_states.svg",
     }  # fmt: skip
     rows = list(csv.DictReader((scale / "page/measure.csv").read_text().splitlines()))
-    one = next(row for row in rows if (row["model"], row["metric"]) == ("lm/pieces", "isotropy.total"))
-    assert float(one["value"]) == reported["lm/pieces"]["metrics"]["isotropy"]["total"]
-    assert one["signature"] == dict(map(tuple, reported["lm/pieces"]["signatures"]))["isotropy"]
+    one = next(row for row in rows if (row["model"], row["metric"]) == ("out", "isotropy.total"))
+    assert float(one["value"]) == reported["out"]["metrics"]["isotropy"]["total"]
+    assert one["signature"] == dict(map(tuple, reported["out"]["signatures"]))["isotropy"]
     text = (scale / "page/measure.md").read_text()
-    assert "## out minus lm/pieces" in text and "| ppl.total |" in text and "| isotropy.total |" in text
+    assert "## copy minus out" in text and "| ppl.total |" in text and "| isotropy.total |" in text
     line = next(line for line in text.splitlines() if line.startswith("| ppl.total |") and "[" in line)
     assert "[0, 0]" in line.replace("-0", "0")  # the same model: every draw has the same perplexity
-    layers = dict(flatten(reported["out"]["metrics"]["hidden"]))
-    assert "mean_cosine.last" in layers and dict(flatten(reported["lm/pieces"]["metrics"]["hidden"])) == pytest.approx(
-        layers, rel=1e-3, abs=1e-4
-    )
+    assert "mean_cosine.last" in dict(flatten(reported["out"]["metrics"]["hidden"]))
     assert "Hidden states by layer: out" in page and "## Hidden states by layer: out" in text
     assert "| hidden.mean_cosine.last |" in text and "| hidden.iso_score.last |" not in text
 
 
-def test_a_vocabulary_for_a_run_which_has_its_own_is_noted(scale):
-    path, words = str(scale / "data/runs/lm/pieces"), scale / "people.txt"
-    model = load_model(path, words, [measured_run.read])
-    assert model.row_names == load_model(path, readers=[measured_run.read]).row_names and model.notes == [
-        f"--vocabulary {words} is ignored: the rows have tokens already, from the model's own files"
-    ]
+def test_a_vocabulary_for_a_folder_which_has_its_own_is_noted(scale):
+    path, words = str(scale / "out"), scale / "people.txt"
+    model = load_model(path, words)
+    note = f"--vocabulary {words} is ignored: the rows have tokens already, from the model's own files"
+    assert model.tokens == load_model(path).tokens and note in model.notes
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gpt_neox", "sharded"])
@@ -354,17 +350,15 @@ def test_a_file_that_shrinks_after_loading_costs_one_line(tmp_path, dtype):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["lm/pieces", "--compare"], "--compare: needs two models or more"),
-    (["lm/pieces", "--test", "data/corpus/lm/test.txt"], "--test: needs --text"),
-    (["lm/pieces", "--text", "nowhere.txt"], "nowhere.txt: no such text"),
-    (["lm/peices"], "lm/peices: no such file, model folder or run; of the trained runs, the nearest is lm/pieces"),
-    (["nothere"], "nothere: no such file, model folder or run; of the trained runs, the nearest is "),
+    (["out", "--compare"], "--compare: needs two models or more"),
+    (["out", "--test", "data/corpus/lm/test.txt"], "--test: needs --text"),
+    (["out", "--text", "nowhere.txt"], "nowhere.txt: no such text"),
     (["gpt2"], "a model of the Hugging Face Hub is hf://owner/name, such as hf://openai-community/gpt2"),
     (["Qwen/Qwen2.5-0.5B"], "such as hf://Qwen/Qwen2.5-0.5B"),
-    (["nowhere.npy"], "nowhere.npy: no such file, model folder or run"),
+    (["nowhere.npy"], "nowhere.npy: no such file or model folder"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(scale, monkeypatch, arguments, message):
     monkeypatch.chdir(scale)
-    monkeypatch.setattr(sys, "argv", ["reproduction", "measure", *arguments])
+    monkeypatch.setattr(sys, "argv", ["raretokens", "measure", *arguments])
     with pytest.raises(SystemExit, match=message):
-        reproduction_main()
+        main()

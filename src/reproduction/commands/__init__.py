@@ -1,1 +1,1 @@
-"""Commands of a clone: plan, run and check a scale, measure and export its runs."""
+"""Commands of a clone: plan, run and check a scale, and export its runs."""

@@ -35,7 +35,6 @@ REPRODUCTION = Program(
             "readme": (f"{SCALE}:refresh", "Update the pages of docs from the reports; --check: exit 1 if one is old"),
         },
         "for trained runs": {
-            "measure": (f"{RUN}:measure", "Measure runs, or any models: raretokens measure for a clone"),
             "export": (f"{RUN}:export", "Export a trained run to transformers or CTranslate2"),
         },
     },

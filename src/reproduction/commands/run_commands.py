@@ -1,18 +1,9 @@
-"""Commands for trained runs: measure and export them."""
+"""The command that exports a trained run."""
 
 import argparse
 from pathlib import Path
 
 from raretokens.cli import argument, command
-from raretokens.measure.command import ARGUMENTS, measure_with
-
-
-@command(*ARGUMENTS)
-def measure(arguments: argparse.Namespace) -> None:
-    """Measure trained runs, such as lm/mle or data/runs/lm/mle, or any model that `raretokens measure` reads."""
-    from reproduction.commands import measured_run
-
-    measure_with(arguments, [measured_run.read])
 
 
 @command(

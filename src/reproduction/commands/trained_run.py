@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.errors import UserError, nearest
-from raretokens.vocabulary import VOCABULARY, Vocabulary
 from reproduction import paths
 
 MODEL = "model.safetensors"
@@ -36,10 +35,6 @@ class TrainedRun:
     def tokens(self) -> Path:
         return self.scale / paths.tokens(self.run["tokens"])
 
-    def vocabulary(self) -> Vocabulary:
-        """Return the vocabulary of the run's tokens, in the direction of the run."""
-        return Vocabulary.read(self.tokens / VOCABULARY, self.run.get("reverse", False))
-
     def score(self) -> dict[str, Any]:
         """Return the score file of the run. Raise UserError if there is none."""
         return _read_json(self.scale / paths.SCORES / self.task / f"{self.name}.json", "score the run first")
@@ -49,20 +44,18 @@ class TrainedRun:
         return _read_json(self.scale / paths.job(stage, name or self.name), JOBS_HINT)["job"]
 
 
-def find(name: str, what: str = "trained run", advice: str = "") -> TrainedRun:
+def find(name: str) -> TrainedRun:
     """Find a run by name (`mle` or `lm/mle`, in the folder of a scale) or by folder (`data/runs/lm/mle`).
 
     Raises:
-        UserError: if there is no such run, or several tasks have one. `what` is what the name should be, and `advice` the end of
-            the message.
+        UserError: if there is no such run, or several tasks have one.
     """
     folder = Path(name).absolute()
-    scale, wanted = (folder.parents[3], "/".join(folder.parts[-2:])) if is_run(folder) else (Path(), Path(name).as_posix())
+    scale, wanted = (folder.parents[3], "/".join(folder.parts[-2:])) if _is_run(folder) else (Path(), Path(name).as_posix())
     known = sorted("/".join(path.parts[-3:-1]) for path in scale.glob(f"{paths.trained('*', '*')}/{MODEL}"))
     found = [one for one in known if wanted in (one, one.partition("/")[2])]
     if not found:
-        runs = f"; of the trained runs, {nearest(wanted, known)}" if known or not advice else ""
-        raise UserError(f"{name}: no such {what}{runs}{advice}")
+        raise UserError(f"{name}: no such trained run; of the trained runs, {nearest(wanted, known)}")
     if len(found) > 1:
         raise UserError(f"{name}: several tasks have this run: {', '.join(found)}")
     task, run = found[0].split("/")
@@ -70,7 +63,7 @@ def find(name: str, what: str = "trained run", advice: str = "") -> TrainedRun:
     return TrainedRun(scale, task, run, job["run"], job["training"], job["groups"])
 
 
-def is_run(folder: Path) -> bool:
+def _is_run(folder: Path) -> bool:
     """Whether the folder was written by the training stage."""
     return (folder / MODEL).is_file() and (folder / "training.json").is_file()
 
