@@ -16,7 +16,7 @@ hf = pytest.importorskip("transformers")
 from tiny.measured import remove_transformers  # noqa: E402
 
 from raretokens.errors import UserError  # noqa: E402
-from raretokens.measure.causal_predictions import Reading, continue_greedily, load_causal_model  # noqa: E402
+from raretokens.measure.causal_predictions import continue_greedily, load_causal_model  # noqa: E402
 from raretokens.measure.model import Model, load_model  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
@@ -163,7 +163,7 @@ def test_without_its_output_embedding_a_model_has_geometry_and_no_perplexity(mod
     found = load_model(str(tmp_path / name))
     assert list(found.embeddings) == ["input"] and "output embedding left out: the files have no" in "".join(found.notes)
     with pytest.raises(UserError, match="which transformers would set at random"):
-        load_causal_model(found, Reading())
+        load_causal_model(found)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -178,7 +178,7 @@ def test_only_a_model_that_cannot_look_ahead_has_perplexity(models, name):
             whole, alone = (right(input_ids=part).logits[0, :9] for part in (ids, ids[:, :9]))
         is_causal = bool((whole - alone).abs().max() < 1e-4 * whole.abs().max())
     try:
-        load_causal_model(load_model(str(models / name)), Reading())
+        load_causal_model(load_model(str(models / name)))
         assert is_causal
     except UserError as error:
         assert not is_causal, error
@@ -190,7 +190,7 @@ def test_continuations_are_greedy_whatever_the_generation_settings_of_the_folder
                           "num_beams": 3, "min_new_tokens": 1, "suppress_tokens": list(range(40))}):  # fmt: skip
         folder = shutil.copytree(models / "llama", tmp_path / str(len(settings)))
         (folder / "generation_config.json").write_text(json.dumps(settings))
-        causal = load_causal_model(load_model(str(folder)), Reading())
+        causal = load_causal_model(load_model(str(folder)))
         made.append(continue_greedily(causal, torch.arange(12).reshape(3, 4), 8, None))
     assert np.array_equal(*made)
     ids = torch.arange(12).reshape(3, 4)

@@ -54,7 +54,7 @@ def text() -> np.ndarray:
 def measured(folder: Path, reading: Reading = READING) -> tuple[dict, dict]:
     """The value of each metric of hidden states, and replicates."""
     model = load_model(str(folder))
-    causal, notes = load_causal_model(model, reading), Notes()
+    causal, notes = load_causal_model(model), Notes()
     metrics, replicates = measure_text(model, causal, text(), np.full(ROWS, FREQ, np.int8), reading, notes)
     assert not notes
     return {path: value for path, (value, _) in metrics.items() if path.startswith("hidden.")}, replicates
@@ -121,7 +121,7 @@ def test_the_text_is_read_in_batches_of_any_size(folder, monkeypatch):
 
 def test_hidden_states_leave_the_predictions_as_they_are(folder):
     model = load_model(str(folder))
-    causal, ids = load_causal_model(model, READING), torch.arange(3, 35).reshape(2, 16)
+    causal, ids = load_causal_model(model), torch.arange(3, 35).reshape(2, 16)
     with torch.no_grad():
         scores, layers = causal.logits_and_states(ids)
         assert torch.equal(scores, causal.logits(ids, 0)) and len(layers) == 4

@@ -153,10 +153,8 @@ def _sign_as_text(signed: tuple[Any, str]) -> tuple[Any, str]:
     return signed[0], signed[1].replace("split:test", "split:text")
 
 
-def load_causal_model(model: Model, reading: Reading) -> CausalModel:
+def load_causal_model(model: Model) -> CausalModel:
     """Load the model to predict a text. Raise UserError if it is not a usable causal language model."""
-    if model.causal:
-        return model.causal(reading)
     if model.is_on_hub:
         raise UserError("of hf:// models only the embeddings are downloaded; measure a folder, as `hf download` writes it")
     if not (model.path / "config.json").is_file():

@@ -2,15 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from raretokens.cli import argument, command, number
 from raretokens.errors import UserError
-
-if TYPE_CHECKING:
-    from raretokens.measure.model import Reader
 
 READING = {"window": False, "context": True, "block": False}  # option -> whether it may be 0
 
@@ -52,11 +47,6 @@ def measure(arguments: argparse.Namespace) -> None:
     """Measure the embeddings of models. Read each embedding from its file block by block. Run no code of a model folder, and
     unpickle nothing. Download only the embeddings and the tokenizer of hf:// models. Note assumptions and omissions on standard
     error and on the page. Print a summary of each embedding, and without --out all metrics."""
-    measure_with(arguments)
-
-
-def measure_with(arguments: argparse.Namespace, readers: "Sequence[Reader]" = ()) -> None:
-    """Measure models, also those that further readers know (see load_model)."""
     from raretokens.measure import output
     from raretokens.measure.measurement import MeasureOptions, count_parts, measure_model
     from raretokens.measure.model import distinct_names, load_model
@@ -86,7 +76,7 @@ def measure_with(arguments: argparse.Namespace, readers: "Sequence[Reader]" = ()
         from raretokens.measure import page  # before the measurement, as a library may be missing
     measurements = []
     for given, name in zip(arguments.models, distinct_names(arguments.models), strict=True):
-        model = load_model(given, arguments.vocabulary, readers)
+        model = load_model(given, arguments.vocabulary)
         model.name = name or model.name
         with progress(model.name, count_parts(model, options)) as report:
             found = measure_model(model, options, report)

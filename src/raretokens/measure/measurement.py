@@ -135,7 +135,7 @@ def _measure_text(model: Model, options: MeasureOptions, one: Measurement) -> tu
     reading = causal_predictions.Reading(**model.reading | options.reading).within(model.max_positions)
     if reading.context >= reading.window:
         raise UserError(f"--context: {reading.context} is not allowed: should be below the window of {reading.window}")
-    causal = causal_predictions.load_causal_model(model, reading)
+    causal = causal_predictions.load_causal_model(model)
     if causal.dtype != torch.float32:
         name = str(causal.dtype).removeprefix("torch.")
         one.notes.append(f"the model reads the text in {name}, as its weights are stored")

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -53,7 +53,6 @@ class Model:
     has_output_bias: bool | None = None  # None: the model has no known output embedding
     notes: list[str] = field(default_factory=list)  # assumptions, and matrices that are not measured
     has_two_vocabularies: bool = False  # of encoder and decoder; the tokenizer is then the encoder's
-    causal: Callable[[Any], Any] | None = None  # loads the model itself to predict a text; None: as a folder of transformers
     is_on_hub: bool = False  # only the embeddings were downloaded
     folder: Any = None  # temporary folders of the embedding
 
@@ -69,16 +68,12 @@ class Model:
         return self.has_two_vocabularies and role.startswith(("decoder", "output"))
 
 
-Reader = Callable[[str, Path | None], Model | None]  # name and vocabulary -> model, or None for a name of another kind
-
-
-def load_model(name: str, vocabulary: Path | None = None, readers: Sequence[Reader] = ()) -> Model:
+def load_model(name: str, vocabulary: Path | None = None) -> Model:
     """Load a model folder (also zipped) or a file.
 
     Args:
         name: its path, or hf://owner/name of the Hugging Face Hub, also with @revision.
         vocabulary: file with the token of each row, for models whose own files do not name their rows.
-        readers: of further kinds of models, which are asked first.
 
     Raises:
         UserError: if no such model can be measured, with the reason.
@@ -86,18 +81,16 @@ def load_model(name: str, vocabulary: Path | None = None, readers: Sequence[Read
     if is_hub_name(name):
         return _load_hub(name, vocabulary)
     path = Path(name)
-    if found := next(filter(None, (read(name, vocabulary) for read in readers)), None):
-        return found
     if path.is_dir():
         return _load_folder(path, vocabulary)
     if not path.is_file():
-        raise UserError(f"{name}: no such file or model folder{hub_advice(name)}")
+        raise UserError(f"{name}: no such file or model folder{_hub_advice(name)}")
     if unpacked := unpack_folder(path):
         return _load_unpacked(path, *unpacked, vocabulary)
     return _load_file(path, path.stem, vocabulary)
 
 
-def hub_advice(name: str) -> str:
+def _hub_advice(name: str) -> str:
     """Return how a model of the Hugging Face Hub is named, for a name that looks like one of its models; else an empty text."""
     on_hub = ON_HUB.format(name=name if "/" in name else "openai-community/gpt2")
     return f"; {on_hub}" if NAME.fullmatch(name) and Path(name).suffix not in SUFFIXES else ""
@@ -184,7 +177,7 @@ def _load_hub(name: str, vocabulary: Path | None) -> Model:
 # Model folders of transformers.
 
 
-def flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
+def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
     """Return all lengths of the pipeline's evaluation in one flat dictionary."""
     lengths = evaluation | evaluation.get("continuation", {})
     return {key: value for key, value in lengths.items() if isinstance(value, int)}
@@ -226,7 +219,7 @@ def _load_transformers(folder: Path, vocabulary: Path | None, hub: HubFolder | N
         tokenizer,
         row_names,
         groups=own.get("groups"),
-        reading=flatten_reading(own.get("evaluation") or {}),
+        reading=_flatten_reading(own.get("evaluation") or {}),
         line_end=end,
         begin=begin,
         max_positions=next((length for length in lengths if isinstance(length, int) and length > 0), None),
