@@ -101,7 +101,7 @@ def _absent(arrangement: Arrangement) -> int:
 
 def count_parts(model: Model, options: MeasureOptions) -> int:
     """Return how many parts measure_model() reports at most, for a progress bar."""
-    has_counts = bool(options.texts or options.languages or model.counts is not None)
+    has_counts = bool(options.texts or options.languages)
     each = 3 + 3 * has_counts + bool(options.similarity_sets) + options.has_intervals
     return len(model.embeddings) * each + bool(options.texts)
 
@@ -119,7 +119,7 @@ def _find_counts(model: Model, options: MeasureOptions, notes: Notes) -> tuple[n
             counts, origin = estimate_counts(model, options.languages)
             notes.append(f"frequencies are an estimate from the words of wordfreq ({options.languages}), not counts")
             return counts, origin
-    if options.is_sorted and model.counts is None:
+    if options.is_sorted:
         notes.append("frequency groups follow the order of ids; in vocabularies of BPE this order is only a proxy for frequency")
         return None, "frequencies:order-of-ids"
     return None, ""

@@ -44,7 +44,6 @@ class Model:
     special_ids: list[int | None] = field(default_factory=lambda: [None] * 4)  # ids of <s>, <pad>, </s>, <unk>
     tokenizer: ModelTokenizer | None = None
     row_names: list[str] | None = None  # tokens of the rows, if there is no tokenizer
-    counts: np.ndarray | None = None  # token counts of the training text, if they are known
     groups: dict[str, Any] | None = None  # frequency groups that the model's own files declare
     reading: dict[str, int] = field(default_factory=dict)  # window, context, block, ... of its own evaluation
     line_end: int | None = None  # id that ends each line of a text; None: the tokenizer encodes line feeds

@@ -61,7 +61,7 @@ def arrange_rows(
     """Order the rows of the model's embedding with this role, without those that contain NaN or Inf.
 
     Args:
-        counts: count of each id in a text. Default: the counts of the model's training text, if they are known.
+        counts: count of each id in a text, if one was counted.
         fractions: shares of the token types that are frequent, medium and rare. Default: the model's groups, else FRACTIONS.
         is_sorted: ids are sorted by falling frequency, so that groups are known without counts.
     """
@@ -71,7 +71,6 @@ def arrange_rows(
     known = {} if is_foreign else model.tokens
     tokens = [known.get(row) for row in range(size)]
     is_used = np.array([token is not None for token in tokens]) if known else np.ones(size, bool)
-    counts = model.counts if counts is None else counts
     if counts is not None:
         counts = np.pad(counts[:size], (0, max(0, size - len(counts))))
     rows = _order_rows([None] * len(SPECIALS) if is_foreign else model.special_ids, is_used, counts, excluded)
