@@ -4,12 +4,7 @@ import argparse
 
 from raretokens.cli import Program
 
-PLAN, OWN, SCALE, SUMMARY, PLOTS, RUN = (
-    f"reproduction.commands.{name}"
-    for name in (
-        "plan_commands", "own_scale", "scale_commands", "summary_command", "plots_command", "run_commands",
-    )  # fmt: skip
-)
+PLAN, OWN, SCALE = (f"reproduction.commands.{name}" for name in ("plan_commands", "own_scale", "scale_commands"))
 REPRODUCTION = Program(
     "python -m reproduction",
     "Plan, run, check and export the runs of a clone, in the folder of a scale.",
@@ -24,10 +19,10 @@ REPRODUCTION = Program(
             "cluster": (f"{SCALE}:submit", "Submit the scale to Slurm: what runs share, an array of runs, reports"),
         },
         "for the reports": {
-            "summary": (f"{SUMMARY}:show_summary", "Print the findings, the number of tables, and where the pages are"),
+            "summary": (f"{SCALE}:show_summary", "Print the findings, the number of tables, and where the pages are"),
             "table": (f"{SCALE}:show_table", "Write one report table and print it"),
             "needs": (f"{SCALE}:show_needs", "Print the DVC targets that a table needs"),
-            "plots": (f"{PLOTS}:draw_plots", "Draw the curves of all runs on a page, or compare them between git revisions"),
+            "plots": (f"{SCALE}:draw_plots", "Draw the curves of all runs on a page, or compare them between git revisions"),
             "diff": (f"{SCALE}:show_diff", "Compare the reports with a git revision; exit 1 if a cell moved too far"),
             "verify": (f"{SCALE}:show_verification", "Check that code and parameters made the reports; exit 1 if not"),
             "adopt": (f"{SCALE}:adopt_code", "Accept changed code that is shown to do the same; exit 1 if not"),
@@ -35,10 +30,10 @@ REPRODUCTION = Program(
             "readme": (f"{SCALE}:refresh", "Update the pages of docs from the reports; --check: exit 1 if one is old"),
         },
         "for trained runs": {
-            "export": (f"{RUN}:export", "Export a trained run to transformers or CTranslate2"),
+            "export": (f"{SCALE}:export", "Export a trained run to transformers or CTranslate2"),
         },
     },
-    lambda command, library: f"pip install '.[{'site' if command == 'plots' else 'pipeline'}]' in the clone",
+    lambda command, library: f"pip install '.[{'site' if library == 'vl_convert' else 'pipeline'}]' in the clone",
 )
 
 

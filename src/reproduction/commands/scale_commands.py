@@ -1,13 +1,15 @@
-"""Commands for a scale: its stages, the targets of each run, the scale as Slurm jobs, and its reports."""
+"""Commands for a scale: its stages, the targets of each run, the scale as Slurm jobs, its reports, plots and exported runs."""
 
 import argparse
 import os
 import re
 import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from raretokens import csv_files
@@ -31,6 +33,16 @@ from reproduction.report.revision import Revision
 
 MAX_FILES = 6  # files per stage; a longer list is replaced by the common folder
 HEADER = ("stage", "how many", "reads", "writes")
+WIDTH = 120  # columns of the summary
+# The page of plots. `{...}` are filled by DVC. Its own page would load Vega from the network.
+PLOTS_PAGE = """<!DOCTYPE html>
+<meta charset="utf-8">
+{refresh_tag}
+<title>Plots</title>
+<style>body { font-family: sans-serif; } body > div { margin: 2rem; overflow-x: auto; }</style>
+<script>(() => {BUNDLE})();</script>
+{plot_divs}
+"""
 
 
 @command(
@@ -106,6 +118,35 @@ def _summarize(files: list[Any]) -> str:
 
 
 # Reports.
+
+
+def show_summary(_: argparse.Namespace) -> None:
+    """Print the findings of a scale with their intervals, what moved against the committed reports, and where the pages are."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    load()
+    findings = paths.REPORTS / "findings.md"
+    if not findings.exists():
+        raise UserError(f"{findings}: no such file; dvc repro makes it")
+    print("\nWhat this scale found:")
+    Console(width=WIDTH, highlight=False).print(Markdown(findings.read_text(encoding="utf-8")))
+    counts = {kind: len({*(paths.REPORTS / kind).glob("*.csv")}) for kind in ("tables", "figures")}
+    print(f"Reports: {counts['tables']} tables and {counts['figures']} figures; {paths.REPORTS}/index.md lists them.")
+    site = root() / "build/site/index.html"
+    print(f"Site: {site if site.exists() else 'make site builds it'}")
+    print(_moves())
+    print("Next: dvc exp run -S alpha=0.04 trains what depends on alpha again; dvc metrics diff shows what moved.")
+
+
+def _moves() -> str:
+    """Return a sentence on the cells that moved against the last commit, or why they cannot be compared."""
+    try:
+        moves = compare(Revision("HEAD"), _declared())
+    except (UserError, OSError) as error:
+        return f"Comparison with the committed reports: {error}"
+    out = sum(move.out for move in moves)
+    return f"Compared with the committed reports, {len(moves)} cells moved, {out} of them out of tolerance (make diff)."
 
 
 @command(
@@ -204,3 +245,37 @@ def accept_reports() -> int:
 
 def _declared() -> Declarations:
     return load_declarations(root() / paths.PAPERS)
+
+
+# Plots and exports of runs.
+
+
+@command(
+    argument("revisions", nargs="*", metavar="REV", help="git revisions to compare; default: draw the files as they are"),
+    argument("--out", default="dvc_plots", help="folder of the page; default: dvc_plots"),
+)
+def draw_plots(arguments: argparse.Namespace) -> None:
+    import vl_convert  # of the extra `site`
+
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        page.write_text(PLOTS_PAGE.replace("BUNDLE", f"{{{vl_convert.javascript_bundle()}}}"), encoding="utf-8")
+        what = ["diff", *arguments.revisions] if arguments.revisions else ["show"]
+        options = ["--out", arguments.out, "--html-template", str(page)]
+        if subprocess.run([sys.executable, "-m", "dvc", "plots", *what, *options]).returncode:
+            raise UserError("dvc plots failed; its message is above")
+
+
+@command(
+    argument("run", metavar="RUN", help="such as mle, lm/mle or data/runs/lm/mle"),
+    argument("folder", type=Path, metavar="FOLDER", help="new or empty"),
+    argument("--to", choices=("transformers", "ctranslate2"), default="transformers", help="default: transformers"),
+)  # fmt: skip
+def export(arguments: argparse.Namespace) -> None:
+    """Export a trained run as a folder that transformers loads without custom code, or as a folder of CTranslate2. For
+    transformers, add the tokenizer and a model card with the run's scores. Run this command in the folder of a scale."""
+    from reproduction.commands import trained_run
+    from reproduction.commands.export import export_run
+
+    export_run(trained_run.find(arguments.run), arguments.folder, arguments.to)
+    print(arguments.folder)
