@@ -15,8 +15,7 @@ from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.yaml_files import checked
 from reproduction import paths
-from reproduction.pipeline.checks import mistakes
-from reproduction.pipeline.parameters_file import schema
+from reproduction.pipeline.parameters_file import mistakes, schema
 from reproduction.pipeline.surroundings import root
 from reproduction.tasks.parameters import Parameters
 
