@@ -31,7 +31,7 @@ from workload import Workload
 from raretokens.errors import UserError
 from raretokens.loss import chunks
 from raretokens.objectives.registry import known
-from reproduction.pipeline.machine.cards import find_card
+from reproduction.pipeline.settings import find_card
 from reproduction.training.models.registry import flops_per_token
 from reproduction.training.run import float32_products
 from reproduction.training.saving import Clock, Saver

@@ -24,7 +24,7 @@ from workload import Workload
 
 from raretokens.errors import UserError
 from raretokens.objectives.registry import build
-from reproduction.pipeline.machine.cards import find_card
+from reproduction.pipeline.settings import find_card
 from reproduction.training.batches import PreparedSteps
 from reproduction.training.criterion import Carried
 from reproduction.training.example_batches import Pairs

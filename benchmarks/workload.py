@@ -12,7 +12,7 @@ from raretokens.loss.facts import Facts
 from raretokens.vocabulary import EOS, PAD, SPECIALS
 from reproduction.corpora.tokenization import token_files as streams
 from reproduction.pipeline.parameters_file import load
-from reproduction.pipeline.planning.vocabulary_size import vocabulary_size
+from reproduction.pipeline.plan import vocabulary_size
 from reproduction.training.models.shapes import shape_of
 from reproduction.training.recipe import Training
 

@@ -19,8 +19,8 @@ from reproduction.commands.program import main
 from reproduction.papers.load import load_declarations
 from reproduction.pipeline import cluster
 from reproduction.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
-from reproduction.pipeline.machine.settings import Cluster
 from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.settings import Cluster
 
 ROOT = Path(__file__).parents[1]
 RUNS = {"lm": ("mle", "agg"), "nmt": ("base-mle",)}

@@ -16,8 +16,8 @@ from tiny import world
 from raretokens.yaml_files import checked
 from reproduction import paths
 from reproduction.pipeline.cluster import run_targets
-from reproduction.pipeline.machine.settings import Machine
 from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.settings import Machine
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/examples/clusters"

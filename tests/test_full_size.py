@@ -14,12 +14,10 @@ from raretokens.vocabulary import Vocabulary
 from raretokens.yaml_files import checked
 from reproduction import tasks
 from reproduction.paths import tokens as token_files
-from reproduction.pipeline import full_size
+from reproduction.pipeline import full_size, settings
 from reproduction.pipeline.jobs import train_job
-from reproduction.pipeline.machine import settings
 from reproduction.pipeline.parameters_file import schema
-from reproduction.pipeline.planning.plan import Planned, plan
-from reproduction.pipeline.planning.vocabulary_size import vocabulary_size
+from reproduction.pipeline.plan import Planned, plan, vocabulary_size
 from reproduction.tasks.parameters import Parameters
 from reproduction.training.recipe import Execution, Observer
 from reproduction.training.run import train

@@ -11,7 +11,7 @@ from accelerate.utils import TorchDynamoPlugin
 from torch._dynamo.testing import CompileCounter
 from torch._dynamo.utils import counters
 
-from reproduction.pipeline.machine.settings import Machine
+from reproduction.pipeline.settings import Machine
 from reproduction.training import run
 from reproduction.training.models.registry import build, compiles
 from reproduction.training.recipe import Execution

@@ -12,7 +12,7 @@ from tiny import world
 
 from raretokens.errors import UserError
 from reproduction.corpora.tokenization import token_files as streams
-from reproduction.pipeline.machine import settings
+from reproduction.pipeline import settings
 
 ROOT = Path(__file__).parents[1]
 

@@ -19,12 +19,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from raretokens.errors import UserError
 from reproduction.commands import plan_commands
 from reproduction.commands.program import main
-from reproduction.pipeline import full_size, stages
+from reproduction.pipeline import full_size, plan, stages
 from reproduction.pipeline.jobs import train_job
-from reproduction.pipeline.machine.cards import card
 from reproduction.pipeline.parameters_file import load
-from reproduction.pipeline.planning import plan, refusal
-from reproduction.pipeline.planning.vocabulary_size import vocabulary_size
+from reproduction.pipeline.settings import card
 from reproduction.tasks.parameters import Parameters
 from reproduction.training.models.registry import build
 
@@ -43,7 +41,7 @@ PUBLISHED = {
 STEPS = {
     ("lm", "gpt2m-agg"): 0.190, ("lm", "lmw6-agps"): 0.0208, ("nmt", "base-mle"): 0.466, ("recurrent", "awd-wt2-mle"): 0.0524,
 }  # fmt: skip
-PLENTY = refusal.Resources(host=1e15, disk=1e15, device=1e15)
+PLENTY = plan.Resources(host=1e15, disk=1e15, device=1e15)
 
 
 @pytest.fixture
@@ -55,7 +53,7 @@ def paper(tmp_path, monkeypatch) -> Parameters:
 
 def planned(parameters: Parameters, task: str, name: str, device: str = "cuda", processes: int = 1) -> plan.Planned:
     run = parameters.run(task, name)
-    return plan.plan(train_job(parameters, run), vocabulary_size(parameters, run.tokens), device, processes)
+    return plan.plan(train_job(parameters, run), plan.vocabulary_size(parameters, run.tokens), device, processes)
 
 
 def test_every_transformer_of_the_paper_scale_takes_6_n_d_operations_and_those_of_attention(paper):
@@ -91,7 +89,7 @@ def test_the_memory_of_most_recorded_runs_is_planned_within_a_factor_of_2(monkey
         planned(parameters, row.task, row.run, "cpu").memory / 1e9 / row.peak_gb
         for row in recorded[~recorded.machine.str.contains("NVIDIA")].itertuples()
     ]
-    assert len(ratios) > 100 and pd.Series(ratios).between(0.5, 2).mean() > 0.75 and max(ratios) < 1 / refusal.CERTAIN
+    assert len(ratios) > 100 and pd.Series(ratios).between(0.5, 2).mean() > 0.75 and max(ratios) < 1 / plan.CERTAIN
 
 
 @pytest.mark.parametrize("architecture", architectures.EVERY)
@@ -125,31 +123,31 @@ def test_a_model_whose_pass_reads_values_has_unknown_memory_and_is_not_refused(p
     found = plan.measure("reading", "{}", ROWS, POSITIONS, 1, "cpu")
     assert (found.parameters, found.width) == (ROWS * 8, 8) and math.isnan(found.activations)
     one = replace(planned(paper, "lm", "gpt2m-agg"), model=found)
-    assert list(refusal.shortfalls(one, replace(PLENTY, device=1e3, host=1e3))) == [] or math.isnan(one.memory)
-    assert refusal.fits(one.memory, 1e15) == "unknown"
+    assert list(plan.shortfalls(one, replace(PLENTY, device=1e3, host=1e3))) == [] or math.isnan(one.memory)
+    assert plan.fits(one.memory, 1e15) == "unknown"
 
 
 def test_what_fits_is_not_refused_and_a_smaller_micro_batch_helps(paper):
     one = planned(paper, "lm", "gpt2m-agg")
-    assert list(refusal.shortfalls(one, PLENTY)) == []
-    (line,) = refusal.shortfalls(one, replace(PLENTY, device=24e9))
+    assert list(plan.shortfalls(one, PLENTY)) == []
+    (line,) = plan.shortfalls(one, replace(PLENTY, device=24e9))
     assert line.startswith("lm/gpt2m-agg: needs about ") and "24.0 GB are free; lower micro_batch (32768) in " in line
     Path("data/scratch").mkdir(parents=True)
     Path("data/scratch/machine.yaml").write_text("micro_batch: 4096\n")
-    assert list(refusal.shortfalls(planned(paper, "lm", "gpt2m-agg"), replace(PLENTY, device=24e9))) == []
+    assert list(plan.shortfalls(planned(paper, "lm", "gpt2m-agg"), replace(PLENTY, device=24e9))) == []
 
 
 def test_an_estimate_between_certain_and_enough_is_tight():
-    assert [refusal.fits(10.0, free) for free in (10.0, 9.0, 6.0, 5.0)] == ["yes", "tight", "tight", "no"]
+    assert [plan.fits(10.0, free) for free in (10.0, 9.0, 6.0, 5.0)] == ["yes", "tight", "tight", "no"]
 
 
 def test_disk_counts_the_copies_of_the_embedding_matrix(paper):
     one = planned(paper, "nmt", "base-mle")
     copies = 191 * 40_624 * 512 * 2  # of float16, one each 1000 of 190,000 steps and the first
     assert one.disk == copies + 4 * one.model.parameters
-    (line,) = refusal.shortfalls(one, replace(PLENTY, disk=copies))
+    (line,) = plan.shortfalls(one, replace(PLENTY, disk=copies))
     assert "of disk" in line and line.endswith("free some or raise nmt.training.snapshot_every")
-    assert list(refusal.shortfalls(one, replace(PLENTY, disk=one.disk + one.disk_while_training))) == []
+    assert list(plan.shortfalls(one, replace(PLENTY, disk=one.disk + one.disk_while_training))) == []
 
 
 def test_translation_is_planned_in_micro_batches_of_one_bucket_or_of_several_short_ones(paper):
@@ -225,10 +223,10 @@ def test_free_space_is_that_of_the_disk_of_data(tmp_path, monkeypatch):
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     asked = []
-    monkeypatch.setattr(refusal.shutil, "disk_usage", lambda path: asked.append(Path(path).resolve()) or SimpleNamespace(free=7))
-    assert refusal.available().disk == 7
+    monkeypatch.setattr(plan.shutil, "disk_usage", lambda path: asked.append(Path(path).resolve()) or SimpleNamespace(free=7))
+    assert plan.available().disk == 7
     Path("data").symlink_to(tmp_path / "other")
-    refusal.available()
+    plan.available()
     assert asked == [tmp_path / "project", tmp_path / "other"]
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reproduction.pipeline.machine import monitor
-from reproduction.pipeline.machine.cards import find_card
-from reproduction.pipeline.machine.monitor import clock, speed_text
+from reproduction.pipeline import monitor
+from reproduction.pipeline.monitor import clock, speed_text
+from reproduction.pipeline.settings import find_card
 from reproduction.pipeline.surroundings import revision
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +51,7 @@ def test_peak_memory_follows_what_is_allocated():
     """In a process of its own: a peak that an earlier test left behind would hide this one."""
     script = """
 import torch
-from reproduction.pipeline.machine import monitor
+from reproduction.pipeline import monitor
 torch.cuda.is_available = lambda: False
 before = monitor.peak_memory()
 torch.ones(60_000_000)

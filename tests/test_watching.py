@@ -11,10 +11,9 @@ from tiny.trainer import trainer, weights
 
 from raretokens.errors import UserError
 from reproduction.corpora.tokenization.token_files import write_meta
-from reproduction.pipeline.machine import monitor, trackers
-from reproduction.pipeline.machine.monitor import Progress, Speed
-from reproduction.pipeline.machine.settings import Machine, read
-from reproduction.pipeline.machine.trackers import Trackers
+from reproduction.pipeline import monitor
+from reproduction.pipeline.monitor import Progress, Speed, Trackers
+from reproduction.pipeline.settings import Machine, read
 from reproduction.run import Run
 from reproduction.training.recipe import Observer, Observers, Training
 from reproduction.training.recipe import TrainJob as Job
@@ -128,8 +127,8 @@ class InFolder(Stub):
 @pytest.fixture
 def stub(monkeypatch):
     Stub.made = []
-    for kind in trackers.LOGGER_TYPE_TO_CLASS:
-        monkeypatch.setitem(trackers.LOGGER_TYPE_TO_CLASS, kind, InFolder if kind in ("tensorboard", "aim") else Stub)
+    for kind in monitor.LOGGER_TYPE_TO_CLASS:
+        monkeypatch.setitem(monitor.LOGGER_TYPE_TO_CLASS, kind, InFolder if kind in ("tensorboard", "aim") else Stub)
 
 
 def test_trackers_are_sent_the_log(folder, stub):

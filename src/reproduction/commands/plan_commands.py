@@ -22,12 +22,10 @@ from raretokens.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from reproduction import paths, tasks
 from reproduction.pipeline import full_size, trained
 from reproduction.pipeline.jobs import select_jobs
-from reproduction.pipeline.machine.cards import Card, card
-from reproduction.pipeline.machine.settings import device as own_device
 from reproduction.pipeline.parameters_file import load
-from reproduction.pipeline.planning.plan import UTILISATION, Planned, plan
-from reproduction.pipeline.planning.refusal import Resources, available, fits
-from reproduction.pipeline.planning.vocabulary_size import vocabulary_size
+from reproduction.pipeline.plan import UTILISATION, Planned, Resources, available, fits, plan, vocabulary_size
+from reproduction.pipeline.settings import Card, card
+from reproduction.pipeline.settings import device as own_device
 from reproduction.training.models.shapes import MODELS
 from reproduction.training.recipe import TrainJob
 

@@ -20,11 +20,10 @@ from raretokens.yaml_files import read_yaml
 from reproduction import paths
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.load import load_declarations
-from reproduction.pipeline import cluster, trained
+from reproduction.pipeline import cluster, settings, trained
 from reproduction.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.lock_file import verify
-from reproduction.pipeline.machine import settings
 from reproduction.pipeline.parameters_file import load
 from reproduction.pipeline.surroundings import git, root
 from reproduction.report import build, markdown

@@ -18,8 +18,7 @@ from reproduction.papers.task_scores import AllScores
 from reproduction.papers.verdicts import comparison_of
 from reproduction.paths import MACHINE, SCRATCH
 from reproduction.pipeline.jobs import jobs_of_run, run_sheet, train_job
-from reproduction.pipeline.machine.cards import card
-from reproduction.pipeline.machine.settings import Cluster
+from reproduction.pipeline.settings import Cluster, card
 from reproduction.tasks.parameters import Parameters
 
 SHARED_STAGES = ("jobs", "prepare", "encode", "align", "baseline", "similarity")
@@ -114,8 +113,7 @@ def _needs(parameters: Parameters, settings: Cluster, continued: bool) -> list[R
     targets = run_targets(parameters, continued)
     if settings.memory and (settings.hours or not settings.gpus):
         return [RunNeed(one, settings.memory, settings.hours) for one in targets]
-    from reproduction.pipeline.planning.plan import plan  # slow to import, and other commands do without
-    from reproduction.pipeline.planning.vocabulary_size import vocabulary_size
+    from reproduction.pipeline.plan import plan, vocabulary_size  # slow to import, and other commands do without
 
     processes = max(settings.gpus, 1) * settings.nodes
     every = [run for run in parameters.every_run() if bool(run.init_from) == continued]

@@ -19,9 +19,9 @@ from reproduction.corpora.tokenization.token_files import tokens as read_tokens
 from reproduction.paths import MACHINE, SCRATCH, TIMING, trained
 from reproduction.paths import job as job_file
 from reproduction.paths import tokens as tokens_folder
+from reproduction.pipeline import settings
 from reproduction.pipeline.job_file import job_text
-from reproduction.pipeline.machine import settings
-from reproduction.pipeline.planning.plan import PROGRAM, Planned
+from reproduction.pipeline.plan import PROGRAM, Planned
 from reproduction.pipeline.short_training import OUTPUT, Version, last_line
 from reproduction.tasks import describe
 from reproduction.training.example_batches import SMALLEST_BUCKET

@@ -13,7 +13,7 @@ from raretokens.yaml_files import read_yaml
 from reproduction import paths
 
 if TYPE_CHECKING:
-    from reproduction.pipeline.machine.settings import Machine
+    from reproduction.pipeline.settings import Machine
     from reproduction.training.recipe import Execution, Observer, TrainJob
 
 CODE = (":/src", ":/stages", ":/dvc.yaml", "params.yaml")  # git paths that a run depends on, without the reports
@@ -89,7 +89,7 @@ def check_folder(own: Mapping[str, str]) -> None:
 
 
 def machine() -> "Machine":
-    from reproduction.pipeline.machine import settings
+    from reproduction.pipeline import settings
 
     return settings.read()
 
@@ -100,15 +100,15 @@ def training(job: "TrainJob", train: "Callable[[Execution, Observer], None]") ->
     Raises:
         UserError: memory or disk does not suffice, or `block` leaves out all sentence pairs.
     """
-    from reproduction.pipeline.machine.settings import launch
+    from reproduction.pipeline.settings import launch
 
     settings = machine()
     launch(settings.launch)
     from reproduction.pipeline import left_out
-    from reproduction.pipeline.machine.monitor import Monitor
-    from reproduction.pipeline.planning import refusal
+    from reproduction.pipeline.monitor import Monitor
+    from reproduction.pipeline.plan import check_resources
 
-    refusal.check(job)
+    check_resources(job)
     left_out.check(job)
     with Monitor(job, settings) as observer:
         train(settings.execution(job.training.steps), observer)

@@ -4,27 +4,39 @@ import json
 import os
 import platform
 import resource
+import shutil
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from types import TracebackType
+from typing import Any
 
 import torch
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from reproduction.corpora.tokenization.token_files import read_meta
 from reproduction.paths import MACHINE, TIMING, TRACKED, tokens
-from reproduction.pipeline.machine.cards import find_card
-from reproduction.pipeline.machine.settings import Machine
-from reproduction.pipeline.machine.trackers import Trackers
+from reproduction.pipeline.settings import Machine, find_card
 from reproduction.pipeline.surroundings import revision
 from reproduction.tasks import describe
 from reproduction.training.models.registry import flops_per_token
 from reproduction.training.recipe import Observer, Observers, TrainJob
 
 STATUS, CPUS = Path("/proc/self/status"), Path("/proc/cpuinfo")  # on Linux
+PROJECT = "raretokens"
+# Trackers that sort runs into projects: the option that names a run, and the option that names the folder of local files.
+# The first argument of these trackers in accelerate is the project, and that of all others the run.
+WITH_PROJECTS = {
+    "wandb": ("name", "dir"),
+    "swanlab": ("experiment_name", "logdir"),
+    "trackio": ("name", None),
+    "mlflow": ("run_name", None),
+    "clearml": ("task_name", None),
+}
 
 
 def peak_memory() -> int:
@@ -165,6 +177,64 @@ class ResourceUsage(Observer):
         """Return the total seconds and the peak memory in bytes over all successive processes of the run."""
         seconds = self.seconds + time.monotonic() - self.start
         return {"seconds": round(seconds, 1), "peak_memory_bytes": max(self.peak, peak_memory())}
+
+
+class Trackers(Observer):
+    """Sends the training log to the trackers of accelerate that machine.yaml names.
+
+    Trackers that write files write to <folder>/<kind>/<run>. A run that starts over removes the previous content. After an
+    interruption, the steps since the last save are sent again with identical values.
+
+    Args:
+        kinds: options of each tracker, by its name in accelerate. They replace the options that are set here.
+    """
+
+    def __init__(self, kinds: Mapping[str, Mapping[str, Any]], run: str, folder: Path) -> None:
+        self.kinds, self.run, self.folder = kinds, run, folder
+        self.trackers: list[GeneralTracker] = []
+
+    def begins(self, done: int, steps: int) -> None:
+        """Start the trackers. Raises UserError if one is not installed, or does not know an option."""
+        for kind, options in self.kinds.items():
+            folder = self.folder / kind / self.run
+            if not done:
+                shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                tracker = self._tracker(kind, {**_tracker_defaults(kind, self.run, folder, done > 0), **options})
+                tracker.start()
+            except ImportError:
+                raise UserError(f"{MACHINE}: trackers: {kind} is not installed; pip install {kind}") from None
+            except TypeError as error:
+                raise UserError(
+                    f"{MACHINE}: trackers: {kind}: options {dict(options)} are not allowed: {error}"
+                ) from error
+            self.trackers.append(tracker)
+
+    def _tracker(self, kind: str, options: dict[str, Any]) -> GeneralTracker:
+        known = LOGGER_TYPE_TO_CLASS[kind]
+        name = options.pop("project", PROJECT) if kind in WITH_PROJECTS else self.run
+        if known.requires_logging_directory:
+            options.setdefault("logging_dir", str(self.folder / kind))
+        return known(name, **options)
+
+    def after_step(self, row: dict, tokens: int) -> None:
+        values = {name: value for name, value in row.items() if name != "update" and value is not None}
+        for tracker in self.trackers:
+            tracker.log(values, step=row["update"])
+
+    def close(self) -> None:
+        """Flush and close the trackers."""
+        for tracker in self.trackers:
+            tracker.finish()
+
+
+def _tracker_defaults(kind: str, run: str, folder: Path, is_resumed: bool) -> dict[str, Any]:
+    """Return the options of a tracker that machine.yaml need not set."""
+    if kind == "dvclive":  # It must neither save a DVC experiment nor write a dvc.yaml, since the pipeline has its own.
+        return {"dir": str(folder), "resume": is_resumed, "save_dvc_exp": False, "dvcyaml": None}
+    name, place = WITH_PROJECTS.get(kind, (None, None))
+    return ({name: run} if name else {}) | ({place: str(folder.parent)} if place else {})
 
 
 def _machine() -> str:

@@ -1,4 +1,4 @@
-"""Needs of a run by formulas: FLOPs, hours, memory and disk.
+"""Needs of a run by formulas (FLOPs, hours, memory and disk), and the refusal of a run that needs more than is free.
 
 FLOPs are 6 per parameter of a matrix product and token (Kaplan et al., 2020; Hoffmann et al., 2022), and those of attention
 (Chowdhery et al., 2022, appendix B). Hours are FLOPs at a share of a GPU's peak, but at least the time in which the host starts
@@ -6,18 +6,31 @@ the kernels. Memory adds up weights, gradients, Adam's moments, activations, a c
 """
 
 import json
+import math
+import os
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
+import psutil
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
+from raretokens.errors import UserError
 from raretokens.loss import gated_cross_entropy
-from reproduction.pipeline.machine import settings
-from reproduction.pipeline.machine.cards import Card
+from raretokens.vocabulary import SPECIALS
+from raretokens.yaml_files import read_yaml
+from reproduction.corpora.tokenization.settings import Subword, WordVocabulary
+from reproduction.corpora.tokenization.token_files import META, read_meta
+from reproduction.paths import DATA, MACHINE, STATES, TOKENS
+from reproduction.pipeline import settings
+from reproduction.pipeline.settings import Card
 from reproduction.run import Run
 from reproduction.tasks import describe
+from reproduction.tasks.parameters import Parameters
 from reproduction.training.batches import least_tokens
 from reproduction.training.example_batches import bucket_tokens
 from reproduction.training.models.registry import build, flops_per_token
@@ -33,6 +46,8 @@ FEW, MORE, SHORT = 2, 4, 16  # sequences of two measured forward passes, and the
 HALF = 0.5  # activations in bfloat16 compared with float32; some operations stay in float32
 SLACK = {"cpu": 1.25, "cuda": 1.0}  # factor for the fragmentation of the heap
 PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # bytes of libraries, or of the CUDA context and the cuBLAS workspace
+CERTAIN = 0.6  # a run is refused if even this share of its estimated memory is not free
+VOCABULARY_SIZES = Path(__file__).parent / "vocabulary_sizes.yaml"
 
 
 @dataclass(frozen=True)
@@ -170,3 +185,99 @@ def saved_bytes(model: nn.Module, sequences: int, positions: int, sides: int) ->
         model(*inputs)
     own = {tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers(), *inputs)}
     return float(sum(storage.nbytes() for storage in storages - own))
+
+
+# Token types of a text: those of its token files, else as many as vocabulary_sizes.yaml or params.yaml lets expect.
+
+
+def vocabulary_size(parameters: Parameters, name: str, data: Path = TOKENS) -> int:
+    """Return the token types of the token files `name`, including special tokens and fillers.
+
+    Raises:
+        UserError: the vocabulary is not known before encoding, as for the full word vocabulary of a custom corpus.
+    """
+    return encoded_size(name, data) or _expected_size(parameters, name)
+
+
+def encoded_size(name: str, data: Path = TOKENS) -> int | None:
+    """Return the token types of existing token files; None if there are none."""
+    return read_meta(data / name)["vocabulary"] if (data / name / META).exists() else None
+
+
+def _expected_size(parameters: Parameters, name: str) -> int:
+    declared = parameters.tokens[name].vocabulary
+    number, rows = _declared_number(declared), getattr(declared, "rows", None)
+    corpus = parameters.corpus_of(name)
+    kind = "words" if isinstance(declared, WordVocabulary) else describe(corpus.task).kind
+    expected = read_yaml(VOCABULARY_SIZES).get(corpus.corpus, {}).get(kind)
+    if rows:
+        return rows
+    if expected and number in (None, expected["vocabulary"]):
+        return expected["rows"]
+    if number is None:
+        raise UserError(
+            f"tokens.{name}.vocabulary: how many types {corpus.corpus} has is known when it is encoded; dvc repro encode@{name}"
+        )
+    return -(-(number + len(SPECIALS) - 1) // 8) * 8  # SentencePiece's own <unk> is one of SPECIALS
+
+
+def _declared_number(declared: int | Subword | WordVocabulary) -> int | None:
+    """Return the number of subword tokens, merges or words in params.yaml; None if the text or the model determines it."""
+    if isinstance(declared, int):
+        return declared
+    return declared.merges if isinstance(declared, Subword) else declared.size
+
+
+# Refusal of runs that need more memory or disk than is free on this machine.
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Free bytes of a machine."""
+
+    host: float
+    disk: float
+    device: float | None = None  # memory of the GPU; None without a GPU
+
+
+def available(run: Run | None = None) -> Resources:
+    """Return the free resources. The run's own resumable state counts as free space, since it is overwritten."""
+    state = STATES.glob(f"{run.task}-{run.name}-{'[0-9a-f]' * 24}/*") if run else ()
+    own = sum(path.stat().st_size for path in state if path.is_file())
+    folder = next(folder for folder in (DATA, *DATA.parents) if folder.exists())
+    # Each process queries only its own GPU, since the query allocates memory on that GPU.
+    number = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.cuda.mem_get_info(number)[0] if torch.cuda.is_available() else None
+    return Resources(psutil.virtual_memory().available, shutil.disk_usage(folder).free + own, device)
+
+
+def check_resources(job: TrainJob) -> None:
+    """Raise UserError if memory or disk of this machine does not suffice. Each process of a run checks separately."""
+    processes, neighbours = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    planned = plan(job, encoded_size(job.run.tokens) or 0, settings.device(), processes)
+    if lacking := list(shortfalls(planned, available(job.run), neighbours)):
+        raise UserError("\n".join(lacking))
+
+
+def shortfalls(planned: Planned, free: Resources, processes: int = 1) -> Iterator[str]:
+    """Yield one line for each shortage, with what to change; `processes` of the run share the memory of the machine."""
+    advice = f"lower micro_batch ({planned.micro_batch}) in {MACHINE}, or take another GPU or machine"
+    if free.device is not None and CERTAIN * planned.memory > free.device:
+        yield f"{planned.name}: needs about {_gb(planned.memory)} of GPU memory, {_gb(free.device)} are free; {advice}"
+    if CERTAIN * processes * planned.host_memory > free.host:
+        needed = processes * planned.host_memory
+        yield f"{planned.name}: needs about {_gb(needed)} of memory, {_gb(free.host)} are free; {advice}"
+    if (needed := planned.disk + planned.disk_while_training) > free.disk:
+        key = f"{planned.run.task}.training.snapshot_every"
+        yield f"{planned.name}: needs {_gb(needed)} of disk in {DATA}, {_gb(free.disk)} are free; free some or raise {key}"
+
+
+def fits(need: float, free: float) -> str:
+    """Return whether an estimated need fits; `tight` if the estimate is too uncertain to refuse the run."""
+    if math.isnan(need):
+        return "unknown"
+    return "yes" if need <= free else "tight" if CERTAIN * need <= free else "no"
+
+
+def _gb(value: float) -> str:
+    return f"{value / 1e9:.1f} GB"
