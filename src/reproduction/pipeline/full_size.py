@@ -119,29 +119,28 @@ def results(folder: Path) -> tuple[list[float], float]:
     return losses, summary["kept"]["valid_nll"]
 
 
-def record(row: dict[str, Any], file: Path = MEASURED) -> None:
+def record(row: dict[str, Any]) -> None:
     """Write the row of a trial into the CSV file, in place of an earlier row of the same run."""
-    rows = {one["run"]: one for one in measured(file)} | {row["run"]: row}
+    rows = {one["run"]: one for one in measured()} | {row["run"]: row}
     cells = [["" if one.get(key) is None else str(one[key]) for key in row] for one in rows.values()]
-    write_text(file, csv_files.to_csv(cells, list(row)))
+    write_text(MEASURED, csv_files.to_csv(cells, list(row)))
 
 
-def measured(file: Path = MEASURED) -> list[dict[str, str]]:
+def measured() -> list[dict[str, str]]:
     """Return the rows of the trials on this machine."""
-    return csv_files.read_csv(file).to_dict("records") if file.is_file() else []
+    return csv_files.read_csv(MEASURED).to_dict("records") if MEASURED.is_file() else []
 
 
-def write_random_text(folder: Path, job: TrainJob, rows: int, tokens: dict[str, int], longest: int | None = None) -> None:
+def write_random_text(folder: Path, job: TrainJob, rows: int, tokens: dict[str, int]) -> None:
     """Write random token files of the kind that the task of a training job reads, with random classes or images.
 
     Args:
         rows: number of token types, including special tokens.
         tokens: split -> number of tokens of each side.
-        longest: maximum tokens of a document or of a side of a sentence pair; None: the block of the training.
     """
     task, block = describe(job.run.task), job.training.block
     splits = {split: len(task.sides) * number for split, number in tokens.items()}
-    write_random_tokens(folder, rows, splits, longest or block if task.kind in ("bitext", "documents") else None)
+    write_random_tokens(folder, rows, splits, block if task.kind in ("bitext", "documents") else None)
     if task.kind in ("documents", "images"):
         _add_labels(folder, task.kind, job.run.shape.get("classes", 0), block)
 
