@@ -41,6 +41,7 @@ SHORTENED = {  # lines of docs/stack.md that its scripts have with more argument
     "wrapped = DistributedDataParallel(model)",
     "loop = Loop(objective, model.embedding.weight)",
     "loop.loss(wrapped(inputs), targets).backward()",
+    "loop = Loop(objective, model.lm_head, input_embedding=model.embedding, vocabulary_parallel=True)",
 }
 
 

@@ -1,4 +1,4 @@
-"""The objectives beside TRL, Muon and torchrun: the scripts of docs/stack.md."""
+"""The objectives beside TRL, Muon, torchrun and FSDP2: the scripts of docs/stack.md."""
 
 import subprocess
 import sys
@@ -98,16 +98,34 @@ def test_muon_trains_hidden_matrices_and_the_objective_s_optimizer_the_rest(name
         assert loop.embedding.mean(0).abs().max() < 1e-6 < before.embedding.mean(0).abs().max()
 
 
+def torchrun(name: str, *words: str) -> None:
+    """Run a script on two processes."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*launcher, str(ROOT / f"docs/examples/stack/{name}.py"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 def test_torchrun_on_two_processes_trains_as_one_process_does(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    path = str(ROOT / "docs/examples/stack/ddp.py")
     script("ddp")["main"]("agg", str(tmp_path / "alone"))
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*launcher, path, "agg", str(tmp_path / "both")], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    torchrun("ddp", "agg", str(tmp_path / "both"))
     alone, both = (torch.load(tmp_path / name, weights_only=True) for name in ("alone", "both"))
     assert torch.equal(alone["objective"]["appearances"], both["objective"]["appearances"])  # counts of both processes
     for name, weight in alone["model"].items():
         torch.testing.assert_close(both["model"][name], weight, atol=1e-4, rtol=0)
+
+
+def test_a_sharded_training_goes_on_from_the_checkpoint_of_one_process_and_back(tmp_path, monkeypatch):
+    """With agg, whose gates depend on the counts of all steps and processes. The weights are those of one process."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    main, place = script("fsdp")["main"], str(tmp_path)
+    alone = main("agg", None, 8)
+    main("agg", place, 4)
+    torchrun("fsdp", "agg", place, "8")
+    assert {path.name for path in (tmp_path / "000008").iterdir()} >= {"__0_0.distcp", "__1_0.distcp"}
+    resumed = main("agg", place, 8)  # loads the last step, and takes none
+    for name, weight in alone[0].state_dict().items():
+        torch.testing.assert_close(resumed[0].state_dict()[name], weight, atol=1e-5, rtol=0)
+    (objective, other) = (loop.objective for _, loop in (alone, resumed))
+    assert torch.equal(objective.appearances, other.appearances) and objective.step == other.step == 8
