@@ -59,6 +59,10 @@ def judge(folder: Path, installed: bool) -> None:
     (folder / "scores.json").write_text(json.dumps(runs))
     printed = run(folder, "claims", "claims.yaml", "scores.json", "--csv")
     assert "reproduced" in printed or not installed and "pip install" in printed, printed
+    for name, items in scores.items():  # two systems, without a file of claims
+        (folder / f"{name}.csv").write_text("\n".join(["id,accuracy", *(f"{row},{item}" for row, item in enumerate(items))]))
+    printed = run(folder, "claims", "a.csv", "b.csv", "--csv")
+    assert "B is lower" in printed or not installed and "pip install" in printed, printed
 
 
 def import_trainer(_: Path, installed: bool) -> None:
