@@ -25,5 +25,12 @@ def test_cells_run_in_order_and_end_with_verdicts(tmp_path):
 
 def test_links_lead_to_pages():
     text = "".join(line for cell in NOTEBOOK["cells"] if cell["cell_type"] == "markdown" for line in cell["source"])
-    links = re.findall(r"\]\(([^)#]+)", text)
-    assert len(links) > 3 and all((ROOT / "docs/examples" / link).exists() for link in links)
+    links = re.findall(r"\[([^]]+)\]\(([^)#]+)", text)
+    assert len(links) > 3 and all((ROOT / "docs/examples" / link).exists() for _, link in links)
+    assert all(name == f"docs/{Path(link).name}" for name, link in links)  # where a link leads nowhere, outside a clone
+
+
+def test_the_install_line_is_that_of_the_readme():
+    readme, text = ((ROOT / file).read_text(encoding="utf-8") for file in ("README.md", "docs/examples/first-steps.ipynb"))
+    (line,) = re.findall(r"raretokens is not on a package index yet\. .*:$", readme, re.MULTILINE)
+    assert f"{line} `pip install '.[claims]'`" in text
