@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlparse
 
 import pytest
@@ -237,3 +238,15 @@ def test_print_shows_what_is_folded(shown):
     window.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert window.evaluate("[...document.querySelectorAll('article details')].every(one => one.open)")
     assert not window.locator(".sidebar-drawer").is_visible()
+
+
+def test_the_list_of_versions_has_a_link_on_a_published_site_alone(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from _extension import link_versions
+
+    shown = {}
+    for address in ("", "https://example.org/blob/main/"):
+        source = [(ROOT / "docs/versioning.md").read_text(encoding="utf-8")]
+        link_versions(SimpleNamespace(config=SimpleNamespace(repository_files=address)), "versioning", source)
+        shown[address] = 'href="../versions.html"' in source[0]
+    assert list(shown.values()) == [False, True]

@@ -116,6 +116,12 @@ def unlist_other_scales(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = source[0].replace(f"results/{name}/index\n", "")
 
 
+def link_versions(app: Sphinx, page: str, source: list[str]) -> None:
+    """Link the list of versions on a published site. Elsewhere there is no such file."""
+    if page == "versioning" and app.config.repository_files:
+        source[0] = source[0].replace("`versions.html`", '<a href="../versions.html">versions.html</a>')
+
+
 def write_pages(app: Sphinx) -> None:
     """Write the pages of each scale that has reports."""
     for name, folder in _chosen(app.config).items():
@@ -189,6 +195,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("scales", ",".join(SCALES), "env", (str,))
     app.connect("config-inited", exclude_other_scales)
     app.connect("source-read", unlist_other_scales)
+    app.connect("source-read", link_versions)
     app.add_transform(FileLinks)
     app.connect("builder-inited", write_pages)
     app.connect("builder-inited", write_references)
