@@ -73,7 +73,8 @@ def test_what_cannot_be_sharded_is_refused(alone):
         Loop(build("mle", {}), zero)
     with pytest.raises(UserError, match="vocabulary_parallel is not allowed with a whole embedding matrix"):
         Loop(build("mle", {}), nn.Parameter(matrix), vocabulary_parallel=True)
-    for name, options, method in [("adversarial", {}, "target_offset"), ("agg", {"unmasked_pad": True}, "unmasked_pad")]:
+    whole = [("adversarial", {}, "target_offset"), ("agg", {"unmasked_pad": True}, "unmasked_pad"), ("tied_gradient", {}, "loss")]
+    for name, options, method in whole:
         with pytest.raises(UserError, match=f"vocabulary_parallel is not allowed: {method} of {name} needs the whole"):
             Loop(build(name, options), rows, vocabulary_parallel=True)
     head = nn.Linear(D, N)
