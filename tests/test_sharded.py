@@ -20,6 +20,9 @@ OPTIONS = [
     ("frage", {"minibatch": 9}), ("frage", {"moves_table": True, "hidden": True}),
     ("frage", {"rare_only": True, "balanced": False}),
 ]  # fmt: skip
+WEIGHTED = [
+    Case("mle", weighted=True), Case("agg", tied=False, bias=True, weighted=True), Case("reweight", tied=False, weighted=True)
+]  # fmt: skip
 HEADS = [Case("ul_agg", tied=False, bias=True), Case("ul_agg", tied=False, bias=True, parallel=True)]
 FOUR = ["agg", "frage", "spectrum_control", "mu_centering", "coupled_adam", "ember", "only_rows"]
 CASES = {
@@ -28,6 +31,7 @@ CASES = {
         *(Case(name, tied=False, parallel=name not in WHOLE) for name in ALL),
         *(Case(name, options) for name, options in OPTIONS),
         *HEADS,
+        *WEIGHTED,
     ],
     4: [*HEADS, *(Case(name, parallel=True) for name in FOUR)],
 }
@@ -77,6 +81,10 @@ def test_what_cannot_be_sharded_is_refused(alone):
     for name, options, method in whole:
         with pytest.raises(UserError, match=f"vocabulary_parallel is not allowed: {method} of {name} needs the whole"):
             Loop(build(name, options), rows, vocabulary_parallel=True)
+    loop, targets = Loop(build("mle", {}), rows, vocabulary_parallel=True), torch.zeros(1, 3, dtype=torch.int64)
+    loop.begin([targets])
+    with pytest.raises(UserError, match="position_weight is not allowed with vocabulary_parallel"):
+        loop.loss(torch.randn(1, 3, D), targets, position_weight=torch.ones(1, 3))
     head = nn.Linear(D, N)
     loop = Loop(build("mle", {}), head)
     fully_shard(head, mesh=alone)

@@ -24,6 +24,7 @@ class Case(NamedTuple):
     tied: bool = True
     parallel: bool = False  # vocabulary_parallel
     bias: bool = False  # of the head, with a scale and soft-cap of the logits
+    weighted: bool = False  # each position has a weight
 
 
 class Model(nn.Module):
@@ -105,6 +106,7 @@ def train(case: Case, shards: bool = False) -> dict[str, Tensor]:
             for part, state in zip((model, loop, optimizer), states, strict=True):
                 part.load_state_dict(state)
         inputs, targets = (part[:, rank::size] for part in batches(step))
+        factors = torch.rand(MICRO_BATCHES, SEQUENCES, LENGTH, generator=torch.Generator().manual_seed(step))[:, rank::size]
         loop.begin(targets)
         for number, (ids, wanted) in enumerate(zip(inputs, targets, strict=True)):
             if shards:
@@ -112,7 +114,7 @@ def train(case: Case, shards: bool = False) -> dict[str, Tensor]:
             hidden = model(ids)
             is_spread = shards and case.parallel and case.name != "custom"  # whose penalty needs the whole matrix
             with NoWholeMatrix() if is_spread else contextlib.nullcontext():
-                loss = loop.loss(hidden, wanted)
+                loss = loop.loss(hidden, wanted, position_weight=factors[number] if case.weighted else None)
             loss.backward()
         with loop.stepping():
             clip_grad_norm_(model.parameters(), 0.3)

@@ -220,7 +220,7 @@ class Loop:
 
         Raises:
             TypeError: if inputs is a tensor.
-            UserError: if the objective or a sharded embedding allows no weight of a position.
+            UserError: if the objective or vocabulary_parallel allows no weight of a position.
             RuntimeError: if `begin` got fewer micro-batches, or gradients are disabled.
         """
         if not torch.is_grad_enabled():
@@ -250,8 +250,8 @@ class Loop:
     def _summed_loss(
         self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor], position_weight: Tensor | None = None
     ) -> SummedLoss:
-        if position_weight is not None and self.shard is not None:
-            raise UserError("position_weight: the embedding matrix is sharded; allowed: an embedding that each process has whole")
+        if position_weight is not None and self.vocabulary_parallel:
+            raise UserError("position_weight is not allowed with vocabulary_parallel; allowed: Loop without vocabulary_parallel")
         if self.vocabulary_parallel:
             from raretokens.loop.sharded import sharded_loss
 
