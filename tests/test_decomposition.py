@@ -20,9 +20,16 @@ from raretokens.claims.scores import SheetLine
 from raretokens.objectives.rarity import rare_share
 from raretokens.vocabulary import GROUP_NAMES, MED, RARE, SPECIALS, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization.token_files import tokens
-from reproduction.papers.decomposition_effects import PARTS, Decomposition, decompositions, implied
 from reproduction.papers.load import load_declarations
-from reproduction.papers.logit_bias import choose, curves_of, frontier_points
+from reproduction.papers.logit_bias import (
+    PARTS,
+    Decomposition,
+    choose,
+    curves_of,
+    decompositions,
+    frontier_points,
+    implied,
+)
 from reproduction.papers.task_scores import AllScores
 from reproduction.pipeline.parameters_file import load
 from reproduction.report.decomposition_page import to_csv, to_markdown

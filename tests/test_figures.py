@@ -12,8 +12,8 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.claims.intervals import Interval
 from raretokens.claims.verdict import Outcome
 from raretokens.figure_style import CURVES
-from reproduction.papers.figure import Panel
-from reproduction.papers.task_names import TASKS
+from reproduction.papers.setting import TASKS
+from reproduction.papers.table import Panel
 from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.pipeline.jobs import all_jobs, run_sheet
 from reproduction.pipeline.parameters_file import load

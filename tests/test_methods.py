@@ -19,7 +19,7 @@ from raretokens.claims.verdict import Outcome
 from reproduction.papers import methods
 from reproduction.papers.load import load_searches
 from reproduction.papers.logit_bias import LogitBiasBaseline, baselines
-from reproduction.papers.task_names import TASKS
+from reproduction.papers.setting import TASKS
 from reproduction.report import method_tables
 
 ROOT = Path(__file__).parents[1]

@@ -10,11 +10,10 @@ from tiny.claims import claim
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.csv_files import read_csv
-from reproduction.papers.figure import Figure
-from reproduction.papers.nearest_setting import views
 from reproduction.papers.setting import Properties, Setting
+from reproduction.papers.table import Figure
 from reproduction.papers.task_scores import TaskScores
-from reproduction.papers.verdicts import judge, judge_all
+from reproduction.papers.verdicts import judge, judge_all, views
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
 from reproduction.report import build, regimes

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from raretokens.errors import UserError
-from reproduction.papers import validation
+from reproduction.papers.load import check_declarations
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,7 +23,7 @@ def papers(tmp_path) -> Path:
 
 
 def test_the_declarations_of_the_repository_have_no_mistake(papers):
-    validation.check(papers)
+    check_declarations(papers)
 
 
 def replace(name: str, old: str, new: str):
@@ -55,5 +55,5 @@ def rename(old: str, new: str):
 def test_a_mistake_is_named_before_any_stage_has_run(papers, change, said):
     change(papers)
     with pytest.raises(UserError) as error:
-        validation.check(papers)
+        check_declarations(papers)
     assert said in str(error.value)

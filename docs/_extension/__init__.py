@@ -20,7 +20,7 @@ from _extension.scale import Scale
 from raretokens.files import write_text
 from raretokens.objectives.registry import objectives
 from raretokens.schema import Section
-from reproduction.papers import claim, declarations, figure, setting
+from reproduction.papers import claim, declarations, setting
 from reproduction.papers import table as tables
 from reproduction.papers.load import load_declarations
 from reproduction.paths import PAPERS
@@ -34,7 +34,7 @@ DECLARED: dict[str, tuple[type[Section], ...]] = {  # part of docs/declarations.
     "facts": (tables.Fact, tables.Subject, tables.FactPart),
     "claims": (claim.Claim, claim.ClaimSide, claim.Control),
     "preconditions": (claim.Precondition, claim.Reference),
-    "figures": (figure.Figure, figure.Panel),
+    "figures": (tables.Figure, tables.Panel),
     "papers": (declarations.Paper, declarations.Method, declarations.Scale, declarations.Search),
     "settings": (setting.Setting, setting.Properties),
 }

@@ -19,7 +19,7 @@ from _extension.runs import RunView, common_signatures, run_views
 from _extension.scale import Scale, TablePage
 from raretokens import csv_files
 from raretokens.files import write_text
-from reproduction.papers.task_names import TASKS
+from reproduction.papers.setting import TASKS
 from reproduction.report.markdown import environment
 
 LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")  # a relative link target in Markdown

@@ -13,7 +13,7 @@ from raretokens import csv_files
 from raretokens.metrics.bootstrap import REPLICATES, SEED
 from raretokens.metrics.score_files import flatten, signature_of
 from reproduction import paths
-from reproduction.papers.task_names import TASKS
+from reproduction.papers.setting import TASKS
 from reproduction.papers.task_scores import PAIRED, TaskScores
 from reproduction.pipeline.trained import FILE
 

@@ -25,9 +25,8 @@ from reproduction import paths
 from reproduction.papers.claim import Claim
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.load import load_declarations
-from reproduction.papers.nearest_setting import nearest
 from reproduction.papers.task_scores import MLE, AllScores, TaskScores
-from reproduction.papers.verdicts import judge, judge_in
+from reproduction.papers.verdicts import judge, judge_in, nearest
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
 from reproduction.pipeline.surroundings import root

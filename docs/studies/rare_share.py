@@ -33,8 +33,8 @@ from raretokens import csv_files
 from raretokens.claims.comparison import Comparison, Effect
 from raretokens.claims.effect_text import effect_text, with_interval
 from reproduction import paths
-from reproduction.papers.decomposition_effects import RARE_SHARE, cost_of_constant, implied, ratio_of_others
 from reproduction.papers.load import load_declarations
+from reproduction.papers.logit_bias import RARE_SHARE, cost_of_constant, implied, ratio_of_others
 from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from raretokens.claims.expectation import Expectation, Side
 from raretokens.schema import Section
-from reproduction.papers.task_names import TaskName
+from reproduction.papers.setting import TaskName
 
 GROUP = re.compile(r"\.(total|freq|med|rare)$")  # end of a metric of one frequency group
 OWN = {"interpretation": "our interpretation", "control": "our control", "experiment": "our experiment"}

@@ -12,10 +12,8 @@ from raretokens import csv_files
 from raretokens.errors import UserError, nearest
 from raretokens.schema import Section
 from reproduction.papers.claim import Claim, Precondition
-from reproduction.papers.figure import Figure
-from reproduction.papers.setting import Properties, Setting
-from reproduction.papers.table import Table
-from reproduction.papers.task_names import TaskName
+from reproduction.papers.setting import Properties, Setting, TaskName
+from reproduction.papers.table import Figure, Table
 
 
 class Tolerance(Section):

@@ -14,7 +14,7 @@ from raretokens.claims.expectation import NEUTRAL
 from raretokens.claims.verdict import Outcome, decide
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.logit_bias import LogitBiasBaseline, baselines
-from reproduction.papers.task_names import TASKS
+from reproduction.papers.setting import TASKS
 from reproduction.papers.task_scores import TaskScores
 from reproduction.papers.verdicts import unmet
 

@@ -1,15 +1,36 @@
-"""Schema of a setting, in which a task's claims, tables and figures are judged: data/paper/settings.yaml.
+"""The tasks of the reports, and the schema of the settings in which their claims, tables and figures are judged.
 
-A setting is a model config with its text. The declarations name the runs of one setting. The same runs of another setting have
-the same names with another prefix.
+A setting is a model config with its text, in data/paper/settings.yaml. The declarations name the runs of one setting. The same
+runs of another setting have the same names with another prefix.
 """
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from raretokens.errors import nearest
 from raretokens.schema import Section
-from reproduction.papers.task_names import TaskName
+from reproduction.tasks import describe, names
+
+TASKS = {name: describe(name) for name in names()}
+USUAL = "lm"  # the task of a table that declares none
+TOKENS = [folder for task in TASKS.values() for folder in task.tokens]
+
+
+def _is_task(name: str) -> str:
+    if name not in TASKS:
+        raise ValueError(f"no such task; {nearest(name, TASKS)}")
+    return name
+
+
+def _is_tokens(name: str) -> str:
+    if name not in TOKENS:
+        raise ValueError(f"no task has such tokens; {nearest(name, TOKENS)}")
+    return name
+
+
+TaskName = Annotated[str, AfterValidator(_is_task)]
+TokensName = Annotated[str, AfterValidator(_is_tokens)]
 
 
 class Properties(Section):

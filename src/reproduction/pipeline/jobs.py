@@ -12,8 +12,8 @@ from raretokens.schema import Section
 from reproduction import paths, tasks
 from reproduction.corpora.registry import PrepareJob, borrowable_tests, known_corpora
 from reproduction.corpora.tokenization.settings import AlignJob, EncodeJob
-from reproduction.papers.figure import Figure
 from reproduction.papers.load import load_figures
+from reproduction.papers.table import Figure
 from reproduction.pipeline.code import Code
 from reproduction.pipeline.job_file import job_text, params_hash
 from reproduction.pipeline.surroundings import root

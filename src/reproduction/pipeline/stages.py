@@ -11,13 +11,13 @@ from reproduction.pipeline.job_file import load_job, parse_job, read_job_file
 
 def jobs() -> None:
     """Check params.yaml and data/paper, write all jobs, and remove scores of runs that are no longer on the run sheet."""
-    from reproduction.papers.validation import check
+    from reproduction.papers.load import check_declarations
     from reproduction.pipeline.jobs import remove_stale_scores, run_sheet, write_jobs
     from reproduction.pipeline.parameters_file import load
 
     parameters = load()
     surroundings.check_folder(parameters.own)
-    check(surroundings.root() / paths.PAPERS)
+    check_declarations(surroundings.root() / paths.PAPERS)
     write_jobs(parameters, paths.JOBS)
     remove_stale_scores(run_sheet(parameters), paths.SCORES, paths.CURVES)
 

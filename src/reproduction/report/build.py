@@ -19,13 +19,11 @@ from raretokens.errors import UserError
 from raretokens.files import write_text
 from reproduction.papers import methods
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.decomposition_effects import decompositions, implied
-from reproduction.papers.figure import Figure
-from reproduction.papers.nearest_setting import views
-from reproduction.papers.table import Table
-from reproduction.papers.task_names import TASKS
+from reproduction.papers.logit_bias import decompositions, implied
+from reproduction.papers.setting import TASKS
+from reproduction.papers.table import Figure, Table
 from reproduction.papers.task_scores import AllScores, TaskScores
-from reproduction.papers.verdicts import judge_all, shown_of
+from reproduction.papers.verdicts import judge_all, shown_of, views
 from reproduction.report import claims, findings, forest, method_tables, paper_pages, regimes
 from reproduction.report import decomposition_page as decomposition
 from reproduction.report.cells import Cell, reported_counts

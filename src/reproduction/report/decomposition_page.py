@@ -10,8 +10,14 @@ from matplotlib.figure import Figure as Canvas
 from raretokens import csv_files
 from raretokens.claims.comparison import Effect, Interval
 from raretokens.claims.effect_text import EFFECT_COLUMNS, effect_text, number_text, with_interval
-from reproduction.papers.decomposition_effects import TASK, Decomposition, Implied
-from reproduction.papers.logit_bias import LogitBiasBaseline, frontier_points, shared_seeds
+from reproduction.papers.logit_bias import (
+    TASK,
+    Decomposition,
+    Implied,
+    LogitBiasBaseline,
+    frontier_points,
+    shared_seeds,
+)
 from reproduction.papers.task_scores import AllScores
 from reproduction.report.figures import save
 from reproduction.report.forest import PLOT_STYLE

@@ -10,10 +10,9 @@ from raretokens.claims.effects import combined_effect, from_additive, to_additiv
 from raretokens.claims.scores import Value
 from reproduction.papers.claim import Claim, ClaimSide
 from reproduction.papers.declarations import Declarations
-from reproduction.papers.figure import Figure, Panel
-from reproduction.papers.nearest_setting import nearest
+from reproduction.papers.table import Figure, Panel
 from reproduction.papers.task_scores import TaskScores
-from reproduction.papers.verdicts import reported_effect
+from reproduction.papers.verdicts import nearest, reported_effect
 
 ON_CURVES = {"ppl.total": "nll.valid"}  # test metrics are measured once, validation metrics during training
 MEAN, SEED, REPORTED, THRESHOLD = "", "seed", "reported", "threshold"  # groups of the points

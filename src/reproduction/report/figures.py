@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Canvas
 
 from raretokens.figure_style import GROUPS, STYLE
 from raretokens.files import atomic_write, write_text
-from reproduction.papers.figure import Panel
+from reproduction.papers.table import Panel
 from reproduction.report.figure_points import HEADER, PanelPoints
 from reproduction.report.figure_styles import EFFECT, Styles, add_legend, groups
 

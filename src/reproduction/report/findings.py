@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from raretokens.claims.effect_text import change_text
 from raretokens.claims.verdict import Outcome, Verdict
 from reproduction.papers.claim import Claim
-from reproduction.papers.decomposition_effects import Decomposition
+from reproduction.papers.logit_bias import Decomposition
 from reproduction.papers.methods import Change
 from reproduction.papers.setting import Setting
 from reproduction.papers.task_scores import TaskScores

@@ -19,7 +19,7 @@ import pandas as pd
 
 from raretokens import csv_files
 from raretokens.errors import UserError, nearest
-from reproduction.papers.task_names import TASKS
+from reproduction.papers.setting import TASKS
 
 INCLUDE = re.compile(
     r"(?P<line><!-- include (?P<file>\S+)(?: where (?P<where>[^\n]+?))?(?: columns (?P<columns>[^\n]+?))? -->\n)"

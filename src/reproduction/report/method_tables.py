@@ -8,7 +8,7 @@ from raretokens.claims.effect_text import EFFECT_COLUMNS, change_text, effect_te
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.load import load_searches
 from reproduction.papers.methods import LEAST, Change
-from reproduction.papers.task_names import TASKS
+from reproduction.papers.setting import TASKS
 from reproduction.report.markdown import render
 
 ISOTROPY = "isotropy.total"

@@ -7,7 +7,7 @@ from raretokens.claims.effect_text import finding_text, number_text
 from raretokens.claims.scores import SheetLine
 from raretokens.claims.verdict import DECIDED, TESTED, Outcome, Verdict
 from reproduction.papers.declarations import Declarations, Paper
-from reproduction.papers.task_names import TASKS
+from reproduction.papers.setting import TASKS
 from reproduction.papers.task_scores import MLE, AllScores, TaskScores
 from reproduction.papers.verdicts import AGAIN, HARDLY, YES, counted_as, shown_of
 from reproduction.report.claim_text import ClaimText, claim_table, claim_texts, lines_of, model_text
