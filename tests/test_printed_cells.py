@@ -251,14 +251,6 @@ def test_the_share_of_the_test_tokens_stands_beside_the_implied_one(scores):
     ]
 
 
-def test_a_perplexity_of_words_is_not_per_subword_token(scores):
-    units = {}
-    for name in ("agps-4", "agg-1"):
-        metric = DECLARED.known_metric(cells(name, scores)[0].metric)
-        units[name] = metric.unit_of(DECLARED.tables[name].token)
-    assert units == {"agps-4": "per word", "agg-1": "per subword token"}
-
-
 def test_a_row_says_that_it_is_not_the_paper_s_method(scores):
     table, inside = DECLARED.tables["agg-6"], cells("agg-6", scores)
     for text in (to_markdown(table, inside), to_latex(table, inside, "agg-6")):

@@ -66,10 +66,6 @@ class Metric(Section):
         """Format a number with the digits of the metric. Empty without a number."""
         return "" if number is None else f"{number:.{self.digits}f}"
 
-    def unit_of(self, token: str) -> str:
-        """Return the unit, with `token` (word or subword token) in place of the word "token"."""
-        return self.unit.replace("token", token)
-
 
 class Scale(Section):
     """What readers should know about the reports of a scale: data/paper/scales.yaml."""

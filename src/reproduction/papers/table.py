@@ -185,11 +185,6 @@ class Table(Section):
         return self.reported.endswith(TEXT)
 
     @property
-    def token(self) -> str:
-        """Unit of the table's runs in reports: a word or a subword token."""
-        return "word" if self.own_tokens == "words" else "subword token"
-
-    @property
     def own_tokens(self) -> str:
         """The table's tokens, or the first tokens of its task."""
         return self.tokens or (TASKS[self.task].tokens[0] if self.task in TASKS else self.task)

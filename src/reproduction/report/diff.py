@@ -81,13 +81,13 @@ def _tables(reports: Path) -> list[str]:
     return names
 
 
-def accept(reports: Path = REPORTS, expected: Path = EXPECTED) -> int:
+def accept() -> int:
     """Write EXPECTED anew from the reports. Return the number of its files."""
-    names = _tables(reports)
-    shutil.rmtree(expected, ignore_errors=True)
+    names = _tables(REPORTS)
+    shutil.rmtree(EXPECTED, ignore_errors=True)
     for name in names:
-        (expected / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(reports / name, expected / name)
+        (EXPECTED / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPORTS / name, EXPECTED / name)
     return len(names)
 
 
