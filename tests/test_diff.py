@@ -16,9 +16,8 @@ from reproduction.commands import scale_commands
 from reproduction.commands.program import main
 from reproduction.papers.declarations import ANY, EXACT, Tolerance
 from reproduction.papers.load import load_declarations
-from reproduction.report.diff import figure_moves
+from reproduction.report.diff import Revision, figure_moves
 from reproduction.report.moves import number_moves
-from reproduction.report.revision import Revision
 
 ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,reported,measured,spread,delta,runs,status,note\n"

@@ -27,8 +27,7 @@ from reproduction.pipeline.lock_file import verify
 from reproduction.pipeline.parameters_file import load
 from reproduction.pipeline.surroundings import git, root
 from reproduction.report import build, markdown
-from reproduction.report.diff import accept, compare, to_markdown
-from reproduction.report.revision import Revision
+from reproduction.report.diff import Revision, accept, compare, to_markdown
 
 MAX_FILES = 6  # files per stage; a longer list is replaced by the common folder
 HEADER = ("stage", "how many", "reads", "writes")

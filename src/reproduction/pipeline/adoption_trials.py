@@ -23,7 +23,7 @@ from reproduction.pipeline.added_metrics import added_metrics
 from reproduction.pipeline.lock_file import Stage, files_of, md5, md5_of
 from reproduction.pipeline.short_training import TrialRun, Version
 from reproduction.pipeline.surroundings import root
-from reproduction.report.revision import Revision
+from reproduction.report.diff import Revision
 
 CACHE = paths.SCRATCH / "adopt"
 PRESENT = Version(root())

@@ -5,37 +5,83 @@ in `expected`.
 """
 
 import shutil
-from collections.abc import Collection, Iterator
+import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from raretokens import csv_files
-from raretokens.claims.verdict import Outcome
 from raretokens.errors import UserError
+from raretokens.yaml_files import parsed_yaml, read_yaml
 from reproduction import tasks
-from reproduction.papers.declarations import ANY, EXACT, Declarations, Tolerance
-from reproduction.paths import EXPECTED, REPORTS
+from reproduction.papers.declarations import Declarations
+from reproduction.paths import EXPECTED, PARAMETERS, REPORTS
 from reproduction.report.markdown import escaped, table
 from reproduction.report.moves import (
     LINES,
     Move,
-    cell_moves,
+    claim_moves,
     count_moves,
     curve_moves,
-    has_moved,
+    figure_moves,
     line_moves,
-    number_moves,
     presence_move,
-    side_by_side,
+    table_moves,
 )
-from reproduction.report.revision import Revision
 
 MERGE_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
 CLAIMS, MAIN, COUNTS = "claims.csv", "main.csv", ("verdicts.csv", "other-verdicts.csv")
-INTERVALS = (("low", "high"), ("seeds_low", "seeds_high"), ("test_low", "test_high"))
-WIDER = 2.0  # largest factor of change of an interval's width; other runs may change the pooled seed variance
+MOVES = {CLAIMS: claim_moves, "tables": table_moves, "figures": figure_moves}  # of a file or the files of a folder
+
+
+class Revision:
+    """A commit. Paths are relative to a folder, which may be any folder of the work tree.
+
+    Raises:
+        UserError: if git is not installed, or there is no repository or no such revision.
+    """
+
+    def __init__(self, name: str, folder: Path = Path()) -> None:
+        self.name, self.folder = name, folder
+        self._git("rev-parse", "--show-toplevel", error="not a git repository")
+        commit = ("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        self.commit = self._git(*commit, error=f"{name}: no such revision").strip()
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a file, or None if the revision has no such file."""
+        done = subprocess.run(["git", "show", f"{self.commit}:./{path}"], cwd=self.folder, capture_output=True)
+        return None if done.returncode else done.stdout
+
+    def files(self, folder: str) -> list[str]:
+        """Return the files below a folder, relative to it. Empty if the revision has no such folder."""
+        paths = self._git("ls-tree", "-r", "--name-only", "-z", self.commit, f"{folder}/").split("\0")[:-1]
+        return [path.removeprefix(f"{folder}/") for path in paths]
+
+    def changed(self, folder: str) -> list[str]:
+        """Return the files below a folder that git knows and that differ from the revision, relative to the folder."""
+        paths = self._git("diff", "--name-only", "--relative", "-z", self.commit, "--", f"{folder}/").split("\0")[:-1]
+        return [path.removeprefix(f"{folder}/") for path in paths]
+
+    def parameters(self) -> list[tuple[str, Any, Any]]:
+        """Return the parameters that differ from the working tree's, leaf by leaf: (key, before, now)."""
+        old = _leaves(parsed_yaml(self.read(f"{PARAMETERS}") or b"", f"{self.name}:{PARAMETERS}") or {})
+        new = _leaves(read_yaml(PARAMETERS) or {})
+        keys = dict.fromkeys([*old, *new])
+        return [(key, old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)]
+
+    def _git(self, *arguments: str, error: str = "") -> str:
+        try:
+            done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, errors="replace")
+        except FileNotFoundError:
+            raise UserError("git is not installed") from None
+        if done.returncode and error:
+            raise UserError(error)
+        return done.stdout
+
+
+def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(tree, dict) and tree:
+        return {k: v for key, part in tree.items() for k, v in _leaves(part, f"{prefix}.{key}".strip(".")).items()}
+    return {prefix: tree}
 
 
 def compare(revision: Revision, declared: Declarations, reports: Path = REPORTS) -> list[Move]:
@@ -168,110 +214,3 @@ def _text(name: str, part: bytes) -> str:
     if marked := [number for number, line in enumerate(text.split("\n"), start=1) if line.startswith(MERGE_MARKS)]:
         raise UserError(f"{name}: line {marked[0]} is a conflict marker of an unresolved merge")
     return text
-
-
-def table_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
-    """Yield the moves of a table. A changed reported number is always out of tolerance."""
-    for (row, column), old, new in side_by_side(before, now, ["row", "column"]):
-        if not old or not new:
-            yield presence_move(file, row, column, bool(old), bool(new))
-            continue
-        if old["reported"] != new["reported"]:
-            yield Move(file, row, f"{column} (reported)", old["reported"], new["reported"], "exact", True)
-        moves = number_moves(file, row, column, old["measured"], new["measured"], _drift(file, new, declared))
-        yield from (move._replace(metric=new["metric"]) for move in moves)
-
-
-def _drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance:
-    """Return the tolerance of a line: exact for rows without a model, any for values that the validation text selects."""
-    named = (Path(file).stem.removesuffix(f"-{setting}") for setting in ("", *declared.settings))  # agg-3-32k is of agg-3
-    table = next((declared.tables[name] for name in named if name in declared.tables), None)
-    metric = declared.metric(line["metric"])
-    if table is None:
-        return metric.drift
-    if any(row.data and row.title == line["row"] for row in table.rows):
-        return EXACT
-    if any(fact.chosen and fact.title == line["row"] for fact in table.facts):
-        return ANY
-    return metric.drift_of(table.task)
-
-
-def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
-    """Yield the moves of claims. A verdict may change if its numbers changed within their tolerance.
-
-    If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite.
-    """
-    lines = list(side_by_side(before, now, ["claim"]))
-    pooled = has_moved(lines)
-    for (name,), old, new in lines:
-        if not old or not new:
-            yield presence_move(file, name, "", bool(old), bool(new))
-            continue
-        claim = declared.claims.get(name)
-        drift = declared.metric(new["metric"]).drift_of(claim.task if claim else "") if "metric" in new else EXACT
-        sides = [side for side in ("left", "right") if side in old and side in new]
-        numbers = [move for side in sides for move in number_moves(file, name, side, old[side], new[side], drift)]
-        yield from numbers
-        if old["verdict"] != new["verdict"]:
-            why = "both sides within theirs" if numbers and not any(move.out for move in numbers) else ""
-            if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]) and _intervals_moved(old, new):
-                why = f"intervals within {WIDER:g} times their width"
-            yield Move(file, name, "verdict", old["verdict"], new["verdict"], why, not why)
-        rest = {column: value for column, value in new.items() if column not in (*sides, "verdict")}
-        within = bool(numbers) and not any(move.out for move in numbers)
-        yield from cell_moves(file, name, old, rest, declared, within, pooled)
-
-
-def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:
-    """Whether an interval changed, but none appeared, disappeared, or changed its width by more than the factor WIDER."""
-    pairs = [[(line.get(low, ""), line.get(high, "")) for line in (old, new)] for low, high in INTERVALS]
-    moved = [(before, after) for before, after in pairs if before != after]
-    if not moved or any("" in (*before, *after) for before, after in moved):
-        return False
-    widths = [[float(high) - float(low) for low, high in pair] for pair in moved]
-    return all(was / WIDER <= now <= was * WIDER for was, now in widths)
-
-
-def figure_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
-    """Yield the moves of figures. Curves are compared point by point, and point clouds by their sorted coordinates.
-
-    The points of a cloud have no identity across machines. A shift is a fraction of the range of the whole panel, because a
-    nearly constant curve has no useful range. Panels of a metric have the tolerance of that metric in their task.
-    """
-    figure = declared.figures.get(Path(file).stem)
-    drifts = {
-        panel.title: declared.metric(panel.metric).drift_of(panel.task or figure.task)
-        for panel in (figure.panels if figure else ())
-        if panel.metric
-    }
-    old, new = (_points(text) for text in (before, now))
-    for key in dict.fromkeys([*old, *new]):
-        panel, row = key[0], " ".join(filter(None, key))
-        a, b = old.get(key), new.get(key)
-        if a is None or b is None or len(a) != len(b):
-            counts = ["" if part is None else f"{len(part)} points" for part in (a, b)]
-            yield Move(file, row, "points", *counts, "same number", True)
-        elif panel in drifts:
-            for was, is_now in zip(a[:, 1], b[:, 1], strict=True):
-                yield from number_moves(file, row, "y", f"{was:g}", f"{is_now:g}", drifts[panel])
-        else:
-            span = np.ptp(np.concatenate([points for other, points in old.items() if other[0] == panel]), axis=0)
-            shift, limit = _shift(a, b, span), figure.drift if figure else 0.0
-            if shift:  # NaN exceeds every limit
-                yield Move(file, row, "mean shift / range", "0", f"{shift:.2g}", f"{limit:g}", not shift <= limit)
-
-
-def _points(text: str) -> dict[tuple[str, ...], np.ndarray]:
-    """Return panel, run and group -> x and y of each point, shape (points, 2)."""
-    groups = csv_files.parse_csv(text).groupby(["panel", "run", "group"], sort=False)
-    return {key: points[["x", "y"]].to_numpy(dtype=float) for key, points in groups}
-
-
-def _shift(old: np.ndarray, new: np.ndarray, span: np.ndarray) -> float:
-    """Return the mean shift of the points in x or y, whichever is larger, as a fraction of the panel's range."""
-    if not all((np.diff(points[:, 0]) > 0).all() for points in (old, new)):  # a cloud: x increases only along a curve
-        old, new = np.sort(old, axis=0), np.sort(new, axis=0)
-    return float((np.abs(old - new).mean(axis=0) / np.maximum(span, 1e-12)).max())
-
-
-MOVES = {CLAIMS: claim_moves, "tables": table_moves, "figures": figure_moves}  # of a file or the files of a folder

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from raretokens import csv_files
+from raretokens.claims.verdict import Outcome
 from reproduction.papers.declarations import ANY, EXACT, Declarations, Tolerance
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
@@ -33,7 +34,10 @@ FIXED = ("statement", "paper", "place", "metric", "role", "kind", "task", "title
 APPEARING = (*EFFECTS[1:], "fraction_low", "fraction_high", "p", "q")  # with an interval that pooled seeds give, or without it
 ROUNDING = Tolerance(rel=0.01)  # of what follows from an effect that did not move
 LOGIT_BIAS = Tolerance(rel=0.25)  # of the logit-bias baseline, which amplifies changes of the total perplexity
+INTERVALS = (("low", "high"), ("seeds_low", "seeds_high"), ("test_low", "test_high"))
+WIDER = 2.0  # largest factor of change of an interval's width; other runs may change the pooled seed variance
 SHIFT = 0.1  # largest mean shift of a curve, as a share of its range or of its mean, whichever is larger
+FIGURE = ["panel", "run", "group"]  # columns of a file of figures that name a curve or a cloud
 
 
 class Move(NamedTuple):
@@ -179,38 +183,155 @@ def count_moves(file: str, before: str, now: str, verdicts: int) -> Iterator[Mov
             yield from number_moves(file, paper, column, old.get(column, ""), new[column], drift)
 
 
+def table_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+    """Yield the moves of a table. A changed reported number is always out of tolerance."""
+    for (row, column), old, new in side_by_side(before, now, ["row", "column"]):
+        if not old or not new:
+            yield presence_move(file, row, column, bool(old), bool(new))
+            continue
+        if old["reported"] != new["reported"]:
+            yield Move(file, row, f"{column} (reported)", old["reported"], new["reported"], "exact", True)
+        moves = number_moves(file, row, column, old["measured"], new["measured"], _drift(file, new, declared))
+        yield from (move._replace(metric=new["metric"]) for move in moves)
+
+
+def _drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance:
+    """Return the tolerance of a line: exact for rows without a model, any for values that the validation text selects."""
+    named = (Path(file).stem.removesuffix(f"-{setting}") for setting in ("", *declared.settings))  # agg-3-32k is of agg-3
+    table = next((declared.tables[name] for name in named if name in declared.tables), None)
+    metric = declared.metric(line["metric"])
+    if table is None:
+        return metric.drift
+    if any(row.data and row.title == line["row"] for row in table.rows):
+        return EXACT
+    if any(fact.chosen and fact.title == line["row"] for fact in table.facts):
+        return ANY
+    return metric.drift_of(table.task)
+
+
+def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+    """Yield the moves of claims. A verdict may change if its numbers changed within their tolerance.
+
+    If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite.
+    """
+    lines = list(side_by_side(before, now, ["claim"]))
+    pooled = has_moved(lines)
+    for (name,), old, new in lines:
+        if not old or not new:
+            yield presence_move(file, name, "", bool(old), bool(new))
+            continue
+        claim = declared.claims.get(name)
+        drift = declared.metric(new["metric"]).drift_of(claim.task if claim else "") if "metric" in new else EXACT
+        sides = [side for side in ("left", "right") if side in old and side in new]
+        numbers = [move for side in sides for move in number_moves(file, name, side, old[side], new[side], drift)]
+        yield from numbers
+        if old["verdict"] != new["verdict"]:
+            why = "both sides within theirs" if numbers and not any(move.out for move in numbers) else ""
+            if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]) and _intervals_moved(old, new):
+                why = f"intervals within {WIDER:g} times their width"
+            yield Move(file, name, "verdict", old["verdict"], new["verdict"], why, not why)
+        rest = {column: value for column, value in new.items() if column not in (*sides, "verdict")}
+        within = bool(numbers) and not any(move.out for move in numbers)
+        yield from cell_moves(file, name, old, rest, declared, within, pooled)
+
+
+def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:
+    """Whether an interval changed, but none appeared, disappeared, or changed its width by more than the factor WIDER."""
+    pairs = [[(line.get(low, ""), line.get(high, "")) for line in (old, new)] for low, high in INTERVALS]
+    moved = [(before, after) for before, after in pairs if before != after]
+    if not moved or any("" in (*before, *after) for before, after in moved):
+        return False
+    widths = [[float(high) - float(low) for low, high in pair] for pair in moved]
+    return all(was / WIDER <= now <= was * WIDER for was, now in widths)
+
+
+def figure_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+    """Yield the moves of figures. Curves are compared point by point, and point clouds by their sorted coordinates.
+
+    A shift is a fraction of the range of the whole panel, because a nearly constant curve has no useful range. Panels of a metric
+    have the tolerance of that metric in their task.
+    """
+    figure = declared.figures.get(Path(file).stem)
+    drifts = {
+        panel.title: declared.metric(panel.metric).drift_of(panel.task or figure.task)
+        for panel in (figure.panels if figure else ())
+        if panel.metric
+    }
+    old, new = (
+        {key: points[["x", "y"]].astype(float) for key, points in _by_name(csv_files.parse_csv(text), FIGURE).items()}
+        for text in (before, now)
+    )
+    moves, pairs = _pairs(file, old, new)
+    yield from moves
+    for (panel, *_), row, a, b in pairs:
+        if panel in drifts:
+            for was, is_now in zip(a.y, b.y, strict=True):
+                yield from number_moves(file, row, "y", f"{was:g}", f"{is_now:g}", drifts[panel])
+            continue
+        span = np.ptp(np.concatenate([points for other, points in old.items() if other[0] == panel]), axis=0)
+        was, is_now = _in_order(a.to_numpy(), b.to_numpy())
+        shift = (np.abs(was - is_now).mean(axis=0) / np.maximum(span, 1e-12)).max()
+        if shift:
+            yield _shift_move(file, row, "mean shift / range", shift, figure.drift if figure else 0.0)
+
+
 def curve_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
-    """Yield the mean shift of each curve, point cloud or sample of replicates in a file of curves, plots or runs."""
+    """Yield the mean shift of each curve, point cloud or sample of replicates in a file of curves, plots or runs.
+
+    Replicates have the tolerance of their metric.
+    """
     old, new = (csv_files.parse_csv(text) if text else pd.DataFrame() for text in (before, now))
     if list(old) != list(new):
         yield Move(file, "", "columns", ",".join(old), ",".join(new), "exact", True)
         return
     names = [name for name in ("run", "family", "series", "group") if name in old]
-    groups = [dict(list(part.groupby(names, sort=False))) if names else {(): part} for part in (old, new)]
-    for key in dict.fromkeys([*groups[0], *groups[1]]):
-        row = " ".join(key)
-        if any(key not in part for part in groups) or len(groups[0][key]) != len(groups[1][key]):
-            counts = [f"{len(part[key])} points" if key in part else "" for part in groups]
-            yield Move(file, row, "points", *counts, "same number", True)
-            continue
-        yield from _shifts(file, row, *(part[key].drop(columns=names) for part in groups), declared)
+    moves, pairs = _pairs(file, _by_name(old, names), _by_name(new, names))
+    yield from moves
+    for _, row, *versions in pairs:
+        a, b = _in_order(*(points.replace("", "nan").to_numpy(dtype=float) for points in versions))
+        for column, was, is_now in zip(versions[0], a.T, b.T, strict=True):
+            metric = declared.known_metric(column) if file.endswith(".bootstrap.csv") else None
+            if np.array_equal(was, is_now, equal_nan=True):
+                continue
+            if (np.isnan(was) != np.isnan(is_now)).any():
+                yield Move(file, row, column, "", "", "numbers in the same places", True)
+            elif metric:
+                means = (f"{np.nanmean(part):g}" for part in (was, is_now))
+                yield from number_moves(file, row, f"mean {column}", *means, metric.drift_of(file.split("/")[1]))
+            else:
+                size = max(np.nanmax(was) - np.nanmin(was), np.nanmean(np.abs(was)), 1e-12)
+                yield _shift_move(file, row, f"mean shift of {column}", np.nanmean(np.abs(was - is_now)) / size, SHIFT)
 
 
-def _shifts(file: str, row: str, old: pd.DataFrame, new: pd.DataFrame, declared: Declarations) -> Iterator[Move]:
-    """Yield the shift of each column. Replicates have the tolerance of their metric; the points of a cloud have no order."""
-    a, b = (part.replace("", "nan").to_numpy(dtype=float) for part in (old, new))
-    if not all((np.diff(part[:, 0]) > 0).all() for part in (a, b)):  # a cloud: x increases only along a curve
-        a, b = np.sort(a, axis=0), np.sort(b, axis=0)
-    for column, was, is_now in zip(old, a.T, b.T, strict=True):
-        metric = declared.known_metric(column) if file.endswith(".bootstrap.csv") else None
-        if np.array_equal(was, is_now, equal_nan=True):
-            continue
-        if (np.isnan(was) != np.isnan(is_now)).any():
-            yield Move(file, row, column, "", "", "numbers in the same places", True)
-        elif metric:
-            means = (f"{np.nanmean(part):g}" for part in (was, is_now))
-            yield from number_moves(file, row, f"mean {column}", *means, metric.drift_of(file.split("/")[1]))
+Names = tuple[str, ...]  # of a curve or a cloud, such as its panel, run and group
+Curves = dict[Names, pd.DataFrame]  # names -> points
+Pair = tuple[Names, str, pd.DataFrame, pd.DataFrame]  # names, row of the moves, points before and now
+
+
+def _by_name(rows: pd.DataFrame, names: list[str]) -> Curves:
+    """Return the curves and clouds of a file. The columns `names` name the curve or the cloud of a point."""
+    return {key: points.drop(columns=names) for key, points in rows.groupby(names, sort=False)} if names else {(): rows}
+
+
+def _pairs(file: str, old: Curves, new: Curves) -> tuple[list[Move], list[Pair]]:
+    """Return a move for each curve or cloud whose number of points differs, and a pair for each other one."""
+    moves, pairs = [], []
+    for key in dict.fromkeys([*old, *new]):
+        row, a, b = " ".join(filter(None, key)), old.get(key), new.get(key)
+        if a is None or b is None or len(a) != len(b):
+            counts = ["" if points is None else f"{len(points)} points" for points in (a, b)]
+            moves.append(Move(file, row, "points", *counts, "same number", True))
         else:
-            size = max(np.nanmax(was) - np.nanmin(was), np.nanmean(np.abs(was)), 1e-12)
-            shift = np.nanmean(np.abs(was - is_now)) / size
-            yield Move(file, row, f"mean shift of {column}", "0", f"{shift:.2g}", f"{SHIFT:g}", not shift <= SHIFT)
+            pairs.append((key, row, a, b))
+    return moves, pairs
+
+
+def _in_order(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return two versions of a curve as they are, and of a cloud sorted: its points have no identity across machines."""
+    is_curve = all((np.diff(points[:, 0]) > 0).all() for points in (old, new))  # x increases only along a curve
+    return (old, new) if is_curve else (np.sort(old, axis=0), np.sort(new, axis=0))
+
+
+def _shift_move(file: str, row: str, column: str, shift: float, limit: float) -> Move:
+    """Return the move of a curve or a cloud by a mean shift. NaN exceeds every limit."""
+    return Move(file, row, column, "0", f"{shift:.2g}", f"{limit:g}", not shift <= limit)
