@@ -84,8 +84,9 @@ function drawChart(chart) {
   const ink = getComputedStyle(document.body).color;
   const lines = { domainColor: ink, gridColor: ink, gridOpacity: 0.15, tickColor: ink };
   const words = { labelColor: ink, titleColor: ink };
-  const config = { axis: { ...lines, ...words }, legend: words, title: { color: ink }, view: { stroke: null }, font: "inherit" };
   const place = chart.querySelector(".plot") ?? chart.appendChild(Object.assign(document.createElement("div"), { className: "plot" }));
+  const legend = { ...words, ...(place.clientWidth < 600 && { orient: "bottom" }) }; // beside a narrow chart it takes half of the width
+  const config = { axis: { ...lines, ...words }, legend, title: { color: ink }, view: { stroke: null }, font: "inherit" };
   window.vegaEmbed(place, spec, { config, renderer: "svg", actions: { export: true, source: false, compiled: false, editor: false } });
 }
 
@@ -102,6 +103,14 @@ function drawCharts() {
   return () => drawn.forEach(drawChart);
 }
 
+/** Mark figures that are wider than the screen, because a cut figure looks complete. */
+function markWideFigures() {
+  for (const one of document.querySelectorAll('[role="main"] p:has(> img)'))
+    one.classList.toggle("wide", one.scrollWidth > one.clientWidth + 4);
+}
+
+addEventListener("load", markWideFigures);
+addEventListener("resize", markWideFigures);
 document.addEventListener("DOMContentLoaded", () => {
   const redraw = drawCharts();
   const colours = () => document.documentElement.classList.toggle("dark", isDark());

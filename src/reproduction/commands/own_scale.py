@@ -53,6 +53,7 @@ def write_own_scale(arguments: argparse.Namespace) -> None:
     runs = sum(len(own) for own in tree["runs"].values())
     where = os.path.relpath(folder)
     print(f"{where}: {runs} runs of {', '.join(OBJECTIVES)}")
+    print(f"a short text may need a smaller vocabulary than {tree['tokens'][tokens]['vocabulary']} ({where}/{paths.PARAMETERS})")
     print(f"next: cd {where}; dvc repro encode@{tokens}; python -m reproduction alpha; write alpha to params.yaml; dvc repro")
 
 

@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +33,7 @@ from reproduction.report.diff import Revision, accept, compare, to_markdown
 MAX_FILES = 6  # files per stage; a longer list is replaced by the common folder
 HEADER = ("stage", "how many", "reads", "writes")
 WIDTH = 120  # columns of the summary
+SHOWN = 4  # files that it names
 # The page of plots. `{...}` are filled by DVC. Its own page would load Vega from the network.
 PLOTS_PAGE = """<!DOCTYPE html>
 <meta charset="utf-8">
@@ -133,18 +135,24 @@ def show_summary(_: argparse.Namespace) -> None:
     print(f"Reports: {counts['tables']} tables and {counts['figures']} figures; {paths.REPORTS}/index.md lists them.")
     site = root() / "build/site/index.html"
     print(f"Site: {site if site.exists() else 'make site builds it'}")
-    print(_moves())
-    print("Next: dvc exp run -S alpha=0.04 trains what depends on alpha again; dvc metrics diff shows what moved.")
+    are_in_git = bool(git("ls-files", f"{paths.REPORTS}"))
+    print(_moves("the committed reports" if are_in_git else f"{paths.EXPECTED}/"))
+    if not are_in_git:  # dvc metrics diff compares with a commit
+        print(f'To compare with later runs: git add --force dvc.lock {paths.REPORTS} && git commit -m "Demo on this machine"')
+    print("Next: dvc exp run -S alpha=0.04 trains what depends on alpha again, such as AGG's language models.")
+    print("Then: dvc metrics diff shows which main effects moved, and make diff every cell.")
 
 
-def _moves() -> str:
-    """Return a sentence on the cells that moved against the last commit, or why they cannot be compared."""
+def _moves(known: str) -> str:
+    """Return a sentence on the cells that moved against known reports, or why they cannot be compared."""
     try:
         moves = compare(Revision("HEAD"), _declared())
     except (UserError, OSError) as error:
-        return f"Comparison with the committed reports: {error}"
-    out = sum(move.out for move in moves)
-    return f"Compared with the committed reports, {len(moves)} cells moved, {out} of them out of tolerance (make diff)."
+        return f"Comparison with {known}: {error}"
+    files = Counter(f"{move.file}" for move in moves if move.out)
+    where = f": {', '.join(f'{count} in {file}' for file, count in files.most_common(SHOWN))}" if files else ""
+    more = f" and {len(files) - SHOWN} other files" if len(files) > SHOWN else ""
+    return f"Compared with {known}, {len(moves)} cells moved, {files.total()} of them out of tolerance{where}{more} (make diff)."
 
 
 @command(

@@ -36,6 +36,7 @@ class Change:
     run: str
     baseline: str
     objective: str
+    model: str  # config of params.yaml
     metric: str
     title: str
     effect: Effect
@@ -111,6 +112,7 @@ def _changes(run: str, baseline: str, scores: TaskScores, declared: Declarations
             run=run,
             baseline=baseline,
             objective=scores.lines[run].objective,
+            model=scores.lines[run].model,
             metric=metric,
             title=shown.title,
             effect=comparison.effect,

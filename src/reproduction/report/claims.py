@@ -270,7 +270,8 @@ def _main_cells(verdict: Verdict) -> tuple[str, ...]:
     """Return the cells of a main claim. Ratios are changes in percent, as in the findings of README."""
     claim, kind, effect = verdict.claim, verdict.claim.effect, verdict.effect
     few = f"{FEW[effect.seeds]} without a seed variance" if lacks_seeds(verdict) else few_seeds_text(verdict)
-    marks = [verdict.extent, "hardly fails" if claim.hardly_fails else "", few]
+    uncounted = {YES: "", AGAIN: f"counted {AGAIN}"}.get(counted := counted_as(verdict), counted)
+    marks = [verdict.extent, uncounted, few]
     outcome = ", ".join([verdict.outcome, *filter(None, marks)])
     numbers = (change_cell(kind, verdict.reported), change_cell(kind, effect.value), interval_cell(kind, effect))
     ends = (number_text(verdict.q, 2), outcome, size_text(verdict), verdict.unit_length or "")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from raretokens import csv_files
@@ -18,12 +19,13 @@ from reproduction.papers.logit_bias import (
     frontier_points,
     shared_seeds,
 )
-from reproduction.papers.task_scores import AllScores
+from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.report.figures import save
 from reproduction.report.forest import PLOT_STYLE
 from reproduction.report.markdown import render
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+MARKERS = "osDv^<>PX*"
 
 
 def to_csv(found: list[Decomposition]) -> str:
@@ -115,35 +117,52 @@ def _implied(one: Implied) -> list[str]:
 
 
 def write_chart(found: list[Decomposition], scores: AllScores, path: Path) -> None:
-    """Draw rare-token perplexity against total perplexity: a point for each run and seed, lines for the baseline."""
-    if not found:
-        return
+    """Draw rare-token perplexity against total perplexity, in a panel for each model config.
+
+    A point is a run with a seed, and a line is the logit-bias baseline of a seed of maximum likelihood.
+    """
     part = scores[TASK]
+    panels: dict[str, list[Decomposition]] = {}
+    for one in found:
+        if mle := part.baseline_run(one.run):
+            panels.setdefault(mle, []).append(one)
+    if not panels:
+        return
+    styles = dict(zip(dict.fromkeys(one.objective for one in found), zip(COLOURS * 3, MARKERS * 3, strict=False), strict=False))
     with rc_context(PLOT_STYLE):
-        canvas = Canvas(figsize=(7.6, 4.6), dpi=110, layout="constrained")
-        axis = canvas.subplots()
-        mles = dict.fromkeys(filter(None, (part.baseline_run(run) for one in found for run in part.repeats(one.run))))
-        for number, mle in enumerate(mles):
-            if (frontier := part.frontier(mle)) is None:
-                continue
-            for parameters, style in ((1, "-"), (2, (0, (3, 2)))):
-                total, rare = frontier_points(frontier, parameters)
-                label = f"logit bias, {parameters} parameter{'s' * (parameters - 1)}" if number == 0 else None
-                axis.plot(total, rare, color="0.45", linestyle=style, linewidth=1.0, label=label)
-        for one, colour, marker in zip(found, COLOURS * len(found), "osDv^<>PX*" * len(found), strict=False):
-            points = np.array(list(_points(one.run, scores)))
-            if len(points):
-                axis.plot(*points.T, marker, color=colour, markersize=5, label=one.run)
-        axis.plot([1], [1], "+", color="black", markersize=9, label="maximum likelihood")
-        axis.set(xlabel="total perplexity / maximum likelihood", yscale="log")
-        axis.set_ylabel("perplexity of rare targets / maximum likelihood")
-        ticks = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5]
-        low, high = axis.get_ylim()
-        axis.set_yticks([tick for tick in ticks if low <= tick <= high])
-        axis.yaxis.set_major_formatter("{x:g}")
-        axis.minorticks_off()
-        axis.legend(fontsize=7.6, ncols=2)
+        columns = min(len(panels), 3)
+        rows = -(-len(panels) // columns)
+        canvas = Canvas(figsize=(2.6 * columns + 0.4, 2.3 * rows + 0.8), dpi=110, layout="constrained")
+        axes = canvas.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for axis, (mle, own) in zip(axes.flat, panels.items(), strict=False):
+            _draw_frontiers(axis, list(part.repeats(mle)), part)
+            for one in own:
+                points, (colour, marker) = np.array(list(_points(one.run, scores))), styles[one.objective]
+                if len(points):
+                    axis.plot(*points.T, marker, color=colour, markersize=5, label=one.objective)
+            axis.plot([1], [1], "+", color="black", markersize=9, label="maximum likelihood")
+            axis.set(title=f"compared with {mle}", yscale="log")
+        low, high = axes[0, 0].get_ylim()
+        axes[0, 0].set_yticks([tick for tick in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2) if low <= tick <= high])
+        axes[0, 0].yaxis.set_major_formatter("{x:g}")
+        for axis in axes.flat:
+            axis.minorticks_off()
+            axis.set_visible(axis.has_data())
+        canvas.supxlabel("total perplexity / maximum likelihood", fontsize=9)
+        canvas.supylabel("perplexity of rare targets / maximum likelihood", fontsize=9)
+        shown = {text: handle for axis in axes.flat for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)}
+        canvas.legend(shown.values(), shown.keys(), loc="outside upper center", fontsize=7.6, ncols=columns + 1)
         save(canvas, path)
+
+
+def _draw_frontiers(axis: Axes, baselines: list[str], part: TaskScores) -> None:
+    """Draw the logit-bias baseline of each seed of maximum likelihood, with one and with two parameters."""
+    known = [frontier for mle in baselines if (frontier := part.frontier(mle)) is not None]
+    for number, frontier in enumerate(known):
+        for parameters, style in ((1, "-"), (2, (0, (3, 2)))):
+            total, rare = frontier_points(frontier, parameters)
+            label = f"logit bias, {parameters} parameter{'s' * (parameters - 1)}" if number == 0 else None
+            axis.plot(total, rare, color="0.45", linestyle=style, linewidth=1.0, label=label)
 
 
 def _points(run: str, scores: AllScores) -> Iterator[tuple[float, float]]:

@@ -19,6 +19,7 @@ VERSUS = {  # run compared with the logit-bias baseline -> end of a sentence
 }
 NOT_RECORDED = "not recorded"
 FIRST_TASKS = ("lm", "nmt")  # tasks whose runs the first table prefers
+ALSO = {"ppl.med"}  # metrics of the first table that do not summarise a task: the types that pay for rare ones
 SLOWER = 1.02  # shortest training step, divided by maximum likelihood's, that the first table lists; less is within the noise
 COSTS = "demo/lm/demo"  # the rows of benchmarks/step-cpu.csv that are shown
 COLUMNS: dict[str, Callable[[Change], str]] = {
@@ -70,14 +71,16 @@ def _row(
     (task, run), changes = max(
         (one for one in runs.items() if one[0][0] == tasks[0]), key=lambda one: max(change.effect.seeds for change in one[1])
     )
-    shown = {number.metric for number in TASKS[task].headline.values()}
+    shown = {number.metric for number in TASKS[task].headline.values()} | ALSO
+    settings = (one.title for one in declared.settings.values() if one.task == task and changes[0].model in one.models)
+    where = next(settings, TASKS[task].title.lower())
     own = [change for change in changes if change.metric in shown and change.share >= LEAST]
     gains, losses = ("; ".join(_certain(own, verdict)) for verdict in ("better", "worse"))
     time = cost.get("time_to_mle", "")
     slower = f"step time {change_text('ratio', float(time))}" if time and float(time) >= SLOWER else ""
     name = "" if run == objective.replace("_", "-") else f" (`{run}`)"
     return [
-        f"[`{objective}`](#{objective}), {TASKS[task].title.lower()}{name}",
+        f"[`{objective}`](#{objective}), {where}{name}",
         gains or "nothing certain",
         "; ".join(filter(None, (losses, slower))) or "nothing certain",
         declared.methods[objective].choose if objective in declared.methods else "",
