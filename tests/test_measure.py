@@ -355,6 +355,8 @@ def test_a_file_that_shrinks_after_loading_costs_one_line(tmp_path, dtype):
     (["out", "--text", "nowhere.txt"], "nowhere.txt: no such text"),
     (["gpt2"], "a model of the Hugging Face Hub is hf://owner/name, such as hf://openai-community/gpt2"),
     (["Qwen/Qwen2.5-0.5B"], "such as hf://Qwen/Qwen2.5-0.5B"),
+    (["https://huggingface.co/Qwen/Qwen2.5-0.5B"], "such as hf://Qwen/Qwen2.5-0.5B"),
+    (["hf:Qwen/Qwen2.5-0.5B@v1"], "such as hf://Qwen/Qwen2.5-0.5B@v1"),
     (["nowhere.npy"], "nowhere.npy: no such file or model folder"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(scale, monkeypatch, arguments, message):

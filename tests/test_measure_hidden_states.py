@@ -83,6 +83,13 @@ def cosines(rows: np.ndarray) -> np.ndarray:
     return (units @ units.T)[~np.eye(len(rows), dtype=bool)]
 
 
+def resampled_cosine(rows: np.ndarray, copies: np.ndarray) -> float:
+    """The mean cosine over pairs of different positions, each as often as it has copies."""
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    pairs = np.outer(copies, copies) * ~np.eye(len(rows), dtype=bool)
+    return ((units @ units.T) * pairs).sum() / pairs.sum()
+
+
 @pytest.mark.parametrize(("start", "sample"), [("first", 1000), ("every", 50)])
 def test_the_metrics_are_those_of_all_pairs_of_positions(folder, monkeypatch, start, sample):
     monkeypatch.setattr(hidden_states, "SAMPLE", sample)
@@ -103,12 +110,16 @@ def test_the_metrics_are_those_of_all_pairs_of_positions(folder, monkeypatch, st
             "first_norm": np.linalg.norm(sinks, axis=1).mean(),
         }
         assert {name: found[f"hidden.{name}"][layer] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-6)
-        units, weights = rows / np.linalg.norm(rows, axis=1, keepdims=True), resample(blocks[-1] + 1)
+        weights = resample(blocks[-1] + 1)
         for replicate in range(3):
             copies = np.bincount(weights[replicate], minlength=blocks[-1] + 1)[blocks].astype(float)
-            pairs = np.outer(copies, copies) * ~np.eye(len(rows), dtype=bool)
-            value = ((units @ units.T) * pairs).sum() / pairs.sum()
-            assert replicates[f"hidden.mean_cosine.{layer}"][replicate] == pytest.approx(value, rel=1e-4)
+            expected = {
+                "mean_cosine": resampled_cosine(rows, copies),
+                "centred_cosine": resampled_cosine(centred[chosen], copies[chosen]),
+                "norm": np.average(np.linalg.norm(rows, axis=1), weights=copies),
+            }
+            got = {name: replicates[f"hidden.{name}.{layer}"][replicate] for name in expected}
+            assert got == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 def test_the_text_is_read_in_batches_of_any_size(folder, monkeypatch):

@@ -254,6 +254,7 @@ def test_bad_folders_are_one_line(tmp_path, monkeypatch):
         (folder, tmp_path / "empty", "empty: exists; name a new folder"),
         (folder, folder / "new", "is inside"),
         (tmp_path / "absent", tmp_path / "new", "absent: no such folder; should be a model folder"),
+        ("hf://owner/name", tmp_path / "new", "hf://owner/name: should be a model folder; `hf download owner/name --local-dir"),
         (folder / "config.json", tmp_path / "new", "config.json: a file; should be a model folder"),
         (tmp_path / "empty", tmp_path / "new", "contains no [*].safetensors file"),
     ]:

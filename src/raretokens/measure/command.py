@@ -19,7 +19,8 @@ def _shares(text: str) -> list[float]:
 
 ARGUMENTS = (
     argument("models", nargs="+", metavar="MODEL", help="a folder of transformers, CTranslate2 or Marian (also zipped), "
-             "a .safetensors, .npy, .npz or word-vector file (also .gz), or hf://owner/name[@revision] of the Hugging Face Hub"),
+             "a .safetensors, GGUF, .npy, .npz or word-vector file (also .gz), or hf://owner/name[@revision] of the Hugging Face "
+             "Hub"),
     argument("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
              "models read, which gives perplexity and anisotropy of hidden states; or a prepared corpus (data/corpus/lm): its "
              "train.txt and test.txt"),

@@ -23,7 +23,7 @@ PREFIX = "hidden."  # of the paths of the metrics
 LAST = "last"  # the states after the last layer and the final norm; other layers have numbers, and 0 is the embeddings' output
 SAMPLE = 1000  # positions whose states are kept, for the cosine minus the mean; as many as Ethayarajh (2019) takes
 MAX_SCATTER = 4_000_000_000  # bytes of all scatter matrices, above which IsoScore and the first direction are left out
-MIN_WINDOWS = 10  # windows below which the mean cosine has no replicates
+MIN_WINDOWS = 10  # windows below which nothing has replicates
 
 
 class StateWindow(NamedTuple):
@@ -41,23 +41,24 @@ class LayerSums:
     def __init__(self, width: int, device: torch.device, parts: int, sample: int, has_scatter: bool) -> None:
         self.number, self.squares = np.zeros(parts), np.zeros(parts)  # of states, and of |u|^2: 1, or 0 for a state of zeros
         self.unit = np.zeros((parts, width))
-        self.length = self.first_length = 0.0  # the sum of |x|, and of the first positions that are left out
+        self.length = np.zeros(parts)  # the sum of |x|
+        self.first_length = 0.0  # that of the first positions, which are left out
         self.first_number = 0
         self.mean = torch.zeros(width, dtype=torch.float64, device=device)
         self.scatter = torch.zeros(width, width, device=device) if has_scatter else None  # around the mean
-        self.sample = np.zeros((sample, width), np.float32)
+        self.sample, self.part_of_sample = np.zeros((sample, width), np.float32), np.zeros(sample, int)
 
     def add(self, states: Tensor, windows: Sequence[StateWindow]) -> None:
         """Add the states of windows (windows x positions x d)."""
         added, before, kept = 0, self.number.sum(), []
         for row, window in zip(states, windows, strict=True):
-            self.sample[window.place] = row[window.chosen].float().cpu()
+            self.sample[window.place], self.part_of_sample[window.place] = row[window.chosen].float().cpu(), window.part
             first, rows = row[:1].float(), row[1 : window.length].float()
             self.first_length += float(torch.linalg.vector_norm(first))
             self.first_number += 1
             lengths = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
             inverse = torch.where(lengths > 0, 1 / lengths, 0.0)
-            self.length += float(lengths.sum())
+            self.length[window.part] += float(lengths.sum())
             self.unit[window.part] += (inverse.float() @ rows).double().cpu().numpy()
             self.squares[window.part] += int((lengths > 0).sum())
             self.number[window.part] += len(rows)
@@ -81,11 +82,15 @@ class LayerSums:
 
     def centred_cosine(self) -> float | None:
         """Mean cosine of two positions of the sample, after the mean of all positions is subtracted."""
-        rows = unit(self.sample - self.mean.cpu().numpy())
+        rows = self._centred()
         return _mean_over_pairs(rows.sum(0), float((rows**2).sum()), len(rows))
 
+    def _centred(self) -> np.ndarray:
+        """Return the unit states of the sample, after the mean of all positions is subtracted."""
+        return unit(self.sample - self.mean.cpu().numpy())
+
     def mean_length(self) -> float | None:
-        return self.length / float(self.number.sum()) if self.number.any() else None
+        return float(self.length.sum() / self.number.sum()) if self.number.any() else None
 
     def spectrum(self) -> tuple[float | None, float | None]:
         """Return IsoScore, and the share of the variance in the first principal direction.
@@ -103,18 +108,33 @@ class LayerSums:
         (first,) = eigsh(scatter / total, 1, v0=start, tol=1e-6, return_eigenvectors=False)
         return float((total**2 / squares - 1) / (len(scatter) - 1)), float(first)
 
-    def replicates(self) -> np.ndarray:
-        """Return replicates of the mean cosine. Copies of a position make no pairs with each other, as in row_bootstrap."""
+    def replicates(self) -> dict[str, np.ndarray]:
+        """Return replicates of the mean cosine, of that minus the mean state, which is not resampled, and of the length.
+
+        Others have none: IsoScore would need a scatter matrix for each part of the text.
+        """
         parts = len(self.number)
         weights = np.stack([np.bincount(row, minlength=parts) for row in resample(parts)]).astype(float)
-        pairs = ((weights @ self.unit) ** 2).sum(axis=1) - weights**2 @ self.squares
+        rows = self._centred()
+        of_part = np.eye(parts)[self.part_of_sample]  # positions of the sample x parts
+        squares, number = of_part.T @ (rows**2).sum(1), of_part.sum(0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return pairs / ((weights @ self.number) ** 2 - weights**2 @ self.number)
+            return {
+                "mean_cosine": _replicates_over_pairs(weights, self.unit, self.squares, self.number),
+                "centred_cosine": _replicates_over_pairs(weights, of_part.T @ rows, squares, number),
+                "norm": (weights @ self.length) / (weights @ self.number),
+            }
 
 
 def _mean_over_pairs(total: np.ndarray, squares: float, number: float) -> float | None:
     """Return the mean cosine of two different positions, from sums of unit states."""
     return float((total @ total - squares) / (number * (number - 1))) if number > 1 else None
+
+
+def _replicates_over_pairs(weights: np.ndarray, units: np.ndarray, squares: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Return replicates of the mean cosine from sums by part. Copies of a position make no pairs, as in row_bootstrap."""
+    pairs = ((weights @ units) ** 2).sum(axis=1) - weights**2 @ squares
+    return pairs / ((weights @ number) ** 2 - weights**2 @ number)
 
 
 class HiddenStates:
@@ -157,7 +177,7 @@ class HiddenStates:
         return [LayerSums(one.shape[2], one.device, self.parts, self.sample, needed <= MAX_SCATTER) for one in states]
 
     def metrics(self, start: str) -> tuple[Metrics, Replicates]:
-        """Return the metrics by layer, and replicates of the mean cosine. `start`: the part of signatures on start tokens."""
+        """Return the metrics by layer, and replicates of some. `start`: the part of signatures on start tokens."""
         if not (self.is_complete and self.layers):
             return {}, {}
         names = [*map(str, range(len(self.layers) - 1)), LAST]
@@ -182,5 +202,7 @@ class HiddenStates:
             ),
         }
         kept = by_layer if self.parts >= MIN_WINDOWS else {}
-        replicates = {f"{PREFIX}mean_cosine.{name}": layer.replicates() for name, layer in kept.items()}
+        replicates = {
+            f"{PREFIX}{path}.{name}": found for name, layer in kept.items() for path, found in layer.replicates().items()
+        }
         return {f"{PREFIX}{path}": signed for path, signed in metrics.items()}, replicates

@@ -30,7 +30,8 @@ from raretokens.measure.stored_matrix import StoredMatrix
 from raretokens.measure.tokenizers import ModelTokenizer, find_tokens, load_tokenizer, name_rows, special_ids
 
 SHARD = re.compile(r"model-\d{5}-of-\d{5}")
-NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # such as gpt2 or EleutherAI/pythia-70m
+# A model of the Hub as users write it, such as gpt2.
+NAME = re.compile(r"(?:https://huggingface\.co/|hf:/?/?)?(?P<model>[\w.-]+(?:/[\w.-]+)?(?:@[\w.-]+)?)/?")
 ON_HUB = "a model of the Hugging Face Hub is hf://owner/name, such as hf://{name}"
 
 
@@ -91,8 +92,10 @@ def load_model(name: str, vocabulary: Path | None = None) -> Model:
 
 def _hub_advice(name: str) -> str:
     """Return how a model of the Hugging Face Hub is named, for a name that looks like one of its models; else an empty text."""
-    on_hub = ON_HUB.format(name=name if "/" in name else "openai-community/gpt2")
-    return f"; {on_hub}" if NAME.fullmatch(name) and Path(name).suffix not in SUFFIXES else ""
+    found = NAME.fullmatch(name)
+    if not found or Path(name).suffix in SUFFIXES:
+        return ""
+    return f"; {ON_HUB.format(name=found['model'] if '/' in found['model'] else 'openai-community/gpt2')}"
 
 
 def distinct_names(models: Sequence[str]) -> list[str | None]:

@@ -95,6 +95,9 @@ def repair_folder(folder: Path, new: Path, options: RepairOptions, report: Repor
 
 
 def _refuse_places(folder: Path, new: Path) -> None:
+    if folder.parts[0] == "hf:":  # of hf://owner/name
+        name = "/".join(folder.parts[1:])
+        raise UserError(f"hf://{name}: should be a model folder; `hf download {name} --local-dir FOLDER` stores it in one")
     if not folder.is_dir():
         raise UserError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}; should be a model folder")
     if (folder / RUN).is_file():
