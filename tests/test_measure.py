@@ -19,16 +19,18 @@ from tiny import finished as tiny
 from raretokens.cli import main
 from raretokens.errors import UserError
 from raretokens.measure import streaming
+from raretokens.measure.causal_predictions import loss_by_rank
 from raretokens.measure.formats import read_npy
 from raretokens.measure.measurement import Measurement, MeasureOptions, measure_embedding
 from raretokens.measure.model import load_model
 from raretokens.measure.output import signed_numbers
 from raretokens.measure.row_order import arrange_rows
 from raretokens.measure.word_similarity import read_similarity_sets
+from raretokens.metrics.bootstrap import resample
 from raretokens.metrics.predictions import perplexity, uniq
 from raretokens.metrics.score_files import flatten
 from raretokens.metrics.similarity import word_similarity
-from raretokens.vocabulary import VOCABULARY, Vocabulary
+from raretokens.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from reproduction.commands import trained_run
 from reproduction.commands.export import export_run
 from reproduction.corpora.tokenization.settings import Groups
@@ -138,11 +140,27 @@ def test_an_exported_run_gives_the_pipeline_s_numbers(scale, reported):
     logprob, prediction, _ = teacher_forced(trained.eval(), text, LanguageModelEvaluation(**tiny.EVALUATION))
     expected["ppl"] = perplexity(logprob, text, groups, window=32, context=16)
     expected["uniq"] = uniq(prediction, groups)
+    ranks = text - len(SPECIALS) + 1  # ids of the pipeline fall in count
+    bins = {f"{low + 1}-{high}": -logprob[(ranks > low) & (ranks <= high)] for low, high in ((0, 10), (10, 100))}
+    expected["loss_by_rank"] = ({name: float(nll.mean()) for name, nll in bins.items()}, reported["out"]["signatures"])
     sets, encode = read_similarity_sets([scale / "people.tsv"]), Tokenizer(scale / "data/tokens/lm").encode
     expected["spearman"] = word_similarity(table, sets, encode, form="leading-space")
     wanted = {path: number for path, number, _ in signed_numbers(expected)}
     close(dict(flatten(reported["out"]["metrics"])), wanted)
     assert reported["out"]["facts"]["measured rows"] == known.types - 1
+
+
+def test_intervals_of_the_loss_by_rank_resample_blocks_of_the_text():
+    rng = np.random.default_rng(0)
+    logprob, text, ranks = rng.normal(size=1000), rng.integers(0, 30, 1000), np.arange(30)  # id 0 is a special token
+    losses, replicates = loss_by_rank(logprob, text, ranks)
+    assert list(losses) == ["1-10", "11-100"]
+    blocks = np.arange(1000).reshape(-1, 5)  # 200 blocks
+    for number, chosen in enumerate(resample(len(blocks))[:3]):
+        drawn = blocks[chosen].ravel()
+        rare = drawn[text[drawn] > 10]
+        assert replicates["11-100"][number] == pytest.approx(-logprob[rare].mean())
+    assert losses["1-10"] == pytest.approx(-logprob[(text > 0) & (text <= 10)].mean())
 
 
 def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale, reported):

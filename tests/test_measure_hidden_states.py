@@ -195,7 +195,7 @@ def test_few_blocks_have_no_interval():
 
 def test_layers_are_printed_as_a_table():
     metrics, _ = collect(torch.randn(100, 4)).metrics("")
-    one = Measurement("x", "matrix", {"rows": 1, "width": 1, "dtype": "float32"}, metrics, np.zeros(1), Notes())
+    one = Measurement("x", "matrix", {"rows": 1, "width": 1, "dtype": "float32"}, metrics, np.zeros(1), None, Notes())
     *_, header, row = metric_lines([one])
     assert header.split()[:3] == ["layer", "mean", "cosine"]
     assert row.split()[:2] == ["last", f"{metrics['hidden.mean_cosine'][0]['last']:.4g}"]

@@ -33,6 +33,7 @@ from raretokens.vocabulary import PAD
 
 PROBE = 24  # tokens in the test whether a model is causal
 MAX_LOGITS = 200_000_000  # logits in memory at once; 0.8 GB
+RANKS = (10, 100, 1000, 10_000, 100_000, 1_000_000)  # the last frequency rank of each bin
 
 
 class Reading(NamedTuple):
@@ -68,11 +69,18 @@ class CausalModel(Protocol):
 
 
 def measure_text(
-    model: Model, causal: CausalModel, text: np.ndarray, groups: np.ndarray, reading: Reading, notes: Notes
+    model: Model,
+    causal: CausalModel,
+    text: np.ndarray,
+    groups: np.ndarray,
+    reading: Reading,
+    notes: Notes,
+    ranks: np.ndarray | None = None,
 ) -> tuple[Metrics, Replicates]:
     """Return the metrics of a text of token ids, and their values on bootstrapped texts.
 
-    `causal` is the model with its logits, and `groups` the frequency group of each id. Notes say why hidden states are left out.
+    `causal` is the model with its logits, `groups` the frequency group of each id, and `ranks` its frequency rank (0: none).
+    Notes say why hidden states are left out.
     """
     rows = min(len(groups), causal.vocab_size)
     if len(text) and text.max() >= rows:
@@ -93,10 +101,47 @@ def measure_text(
     }
     replicates = {f"ppl.{name}": values for name, values in bootstrap.perplexity(logprob, text, groups).items()}
     replicates |= {f"uniq.{name}": values for name, values in bootstrap.uniq(prediction, groups).items()}
+    if ranks is not None:
+        losses, resampled = loss_by_rank(logprob, text, ranks)
+        how = f"log:e|mean:arithmetic|ranks:of-counted-text|window:{reading.window}|context:{reading.context}|split:text"
+        metrics["loss_by_rank"] = losses, how + start
+        replicates |= {f"loss_by_rank.{name}": values for name, values in resampled.items()}
     with notes.optional("hidden states"):
         of_states, replicates_of_states = states.metrics(f"start-token:{reading.start}")
         metrics, replicates = metrics | of_states, replicates | replicates_of_states
     return metrics, replicates
+
+
+def loss_by_rank(
+    logprob: np.ndarray, targets: np.ndarray, ranks: np.ndarray
+) -> tuple[dict[str, float | None], dict[str, np.ndarray]]:
+    """Return the mean loss of targets (nats) by the frequency rank of their type, and replicates over resampled blocks.
+
+    Args:
+        logprob: Natural log-probability of the target at each position.
+        targets: Token id at each position.
+        ranks: Frequency rank of each id, 1 for the most frequent; 0 for ids that are in no bin.
+    Returns:
+        Ranks such as 11-100 -> loss, None without such a target; ranks -> replicates, of bins with targets.
+
+    Source: the loss by frequency of arXiv 2508.15390, in bins of our own.
+    """
+    blocks = min(bootstrap.BLOCKS, len(targets))
+    block = np.arange(len(targets)) * blocks // len(targets)
+    weights = np.stack([np.bincount(row, minlength=blocks) for row in bootstrap.resample(blocks)]).astype(float)
+    found: dict[str, float | None] = {}
+    replicates: dict[str, np.ndarray] = {}
+    for low, high in zip((0, *RANKS), RANKS, strict=False):
+        if ranks.max() <= low:
+            break
+        member = (ranks[targets] > low) & (ranks[targets] <= high)
+        loss = np.bincount(block[member], -np.asarray(logprob, np.float64)[member], minlength=blocks)
+        count, name = np.bincount(block[member], minlength=blocks), f"{low + 1}-{high}"
+        found[name] = float(loss.sum() / count.sum()) if count.any() else None
+        if count.any():
+            with np.errstate(invalid="ignore", divide="ignore"):
+                replicates[name] = (weights @ loss) / (weights @ count)
+    return found, replicates
 
 
 def _read_text(

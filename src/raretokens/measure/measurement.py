@@ -50,6 +50,7 @@ class Measurement:
     facts: dict[str, Any]
     metrics: Metrics
     row_groups: np.ndarray  # frequency group of each row in the file
+    row_ranks: np.ndarray | None  # its rank by falling count, from 1; 0 of special tokens; None if no text was counted
     notes: Notes  # assumptions, and parts that were left out, with the reason
     candidates: list[dict[str, Any]] = field(default_factory=list)  # candidates for under-trained rows
     points: list[Point] = field(default_factory=list)  # of figures
@@ -143,7 +144,7 @@ def _measure_text(model: Model, options: MeasureOptions, one: Measurement) -> tu
         one.notes.append("no start token is known: id 0 stands before the text")
     one.notes.report("text")
     ids = read_ids(model.tokenizer, options.texts.read, model.line_end, options.max_tokens)
-    return causal_predictions.measure_text(model, causal, ids, one.row_groups, reading, one.notes)
+    return causal_predictions.measure_text(model, causal, ids, one.row_groups, reading, one.notes, one.row_ranks)
 
 
 @np.errstate(all="ignore")  # values that are not finite are noted
@@ -162,7 +163,8 @@ def measure_embedding(
         matrix = matrix[:]
     row_groups = np.full(stored.shape[0], FILLER, np.int8)
     row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]
-    one = Measurement(model.name, role, _facts(model, role, arrangement, origin), {}, row_groups, notes)
+    facts = _facts(model, role, arrangement, origin)
+    one = Measurement(model.name, role, facts, {}, row_groups, arrangement.ranks(stored.shape[0]), notes)
     if len(arrangement.excluded):
         some = ", ".join(map(str, arrangement.excluded[:5]))
         notes.append(f"{role} embedding: rows with NaN or Inf are left out: {len(arrangement.excluded)} (ids {some})")

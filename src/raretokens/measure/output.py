@@ -14,7 +14,7 @@ from raretokens.measure.measurement import Measurement
 from raretokens.measure.notes import GROUP_NAMES, ISOTROPY, MAX_DIFFERENCE, UNIT_ISOTROPY
 from raretokens.metrics.score_files import Metrics, flatten
 
-LAYERS = f"{PREFIX}mean_cosine."
+LAYERS = tuple(f"{PREFIX}{name}." for name in ("mean_cosine", "centred_cosine", "norm"))  # those with intervals
 GROUPS = {"freq": "frequent", "med": "medium", "rare": "rare"}
 SUMMARY = {
     "isotropy": "I(W)", "isotropy_unit_rms": "I(W), unit length", "cosine.mean": "mean cosine",
@@ -104,8 +104,8 @@ def compare(measurements: Sequence[Measurement]) -> list[ModelComparison]:
 def find_differences(first: Measurement, second: Measurement) -> list[Difference]:
     """Return the differences of the common metrics with comparable signatures.
 
-    Both models have the same bootstrapped texts and token types, so their differences are paired. Of hidden states only the
-    mean cosine is compared, layer by layer, and the last layer with the last.
+    Both models have the same bootstrapped texts and token types, so their differences are paired. Of hidden states only
+    metrics with intervals are compared, layer by layer, and the last layer with the last.
     """
     others = {path: (number, signature) for path, number, signature in signed_numbers(second.metrics)}
     return [

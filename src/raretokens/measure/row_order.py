@@ -50,6 +50,14 @@ class Arrangement:
     excluded: np.ndarray  # rows in the file that contain NaN or Inf, and thus have no position
     is_foreign: bool  # whether the model's tokens are not those of this embedding
 
+    def ranks(self, size: int) -> np.ndarray | None:
+        """Return the rank by falling count of each of `size` rows in the file, from 1. It is 0 of special tokens."""
+        if self.counts is None:
+            return None
+        found, ordered = np.zeros(size, np.int64), self.rows[len(SPECIALS) :]
+        found[ordered] = np.arange(1, len(ordered) + 1)
+        return found
+
 
 def arrange_rows(
     model: Model,
