@@ -40,12 +40,14 @@ def changed(verdict: Verdict, **effect) -> Verdict:
 def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_path):
     verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     main = AGAINST.replaced(paper="P", main="m")
-    verdict = changed(replace(verdict, claim=main, reported=0.5, q=0.0123, unit_length=None), seed_interval=Interval(0.1, 0.6))
+    known = {"reported": 0.5, "q": 0.0123, "unit_length": None, "counted_with": verdict.name}
+    verdict = changed(replace(verdict, claim=main, **known), seed_interval=Interval(0.1, 0.6))
     inconclusive = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason="why")
     ratio, value = (replace(verdict, claim=main.replaced(effect=kind)) for kind in ("ratio", "value"))
     rows = [
         verdict,
-        replace(verdict, claim=main.replaced(hardly_fails="of its objective"), reported=0.8),
+        replace(verdict, claim=main.replaced(hardly_fails="of its objective"), reported=0.8, counted_with=""),
+        replace(verdict, counted_with="another claim"),
         replace(verdict, claim=AGAINST),
         changed(verdict, seeds=1, seed_interval=Interval(0.1, 0.4)),
         changed(inconclusive, seed_interval=None, seeds=1, test_interval=Interval(0.2, 0.5)),
@@ -57,6 +59,8 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
         "conclusion,paper,reported,measured,95 % interval,q,verdict,size,unit_length,card",
         's,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,"reproduced, direction and size",interval includes the reported effect,',
         's,P table 3,+0.8,+0.35,+0.1 to +0.6,0.012,"reproduced, direction only, hardly fails",smaller than reported,',
+        's,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,"reproduced, direction and size, counted with another",'
+        "interval includes the reported effect,",
         's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, direction and size, one seed",smaller than reported,',
         "s,P table 3,+0.5,+0.35,+0.2 to +0.5 (test set alone),0.012,"
         '"inconclusive, one seed without a seed variance",interval includes the reported effect,',
@@ -65,9 +69,9 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
         "",
     ]
     assert main_claims(rows).count(card) == len(rows) - 1
-    assert seeds_in_words(rows[:4]) == "" and finding_text(rows[0]) == "+0.35 (95 % CI +0.1 to +0.6; paper: +0.5)"
-    assert seeds_in_words(rows).startswith("Of the 5 measured main conclusions, 1 has fewer than three seeds, ")
-    assert finding_text(rows[4]) == "+0.35 (95 % CI of the test set alone: +0.2 to +0.5; paper: +0.5)"
+    assert seeds_in_words(rows[:5]) == "" and finding_text(rows[0]) == "+0.35 (95 % CI +0.1 to +0.6; paper: +0.5)"
+    assert seeds_in_words(rows).startswith("Of the 6 main conclusions that could be tested, 1 has fewer than three seeds, ")
+    assert finding_text(rows[5]) == "+0.35 (95 % CI of the test set alone: +0.2 to +0.5; paper: +0.5)"
 
 
 def test_a_ratio_is_rounded_once_so_that_pages_agree():
@@ -128,7 +132,8 @@ def test_a_card_has_the_number_of_each_run_with_a_link_to_its_scores(request, mo
     page = pages([verdict], DECLARED, "small", scores, {})["agg.md"]
     card = page.split(f'<details id="claim-{name}">')[1].split("</details>")[0]
     assert "| first | perplexity of rare targets (`ppl.rare`) | [wiki-agg](../runs/lm/wiki-agg.json) 99034.9 (seed 1), " in card
-    assert f"**setting** {DECLARED.settings['wiki'].title}" in card and "No change of this claim alone" in card
+    assert f"**setting** {DECLARED.settings['wiki'].title}" in card
+    assert "`setting`: `small` became `wiki`. The verdict was reproduced before and reproduced after." in card
     assert "**measured** x 0.133" in card and "**reported** x 0.172" in card and "Caveat: " in card
 
 

@@ -204,13 +204,14 @@ def medians_in_words(verdicts: list[Verdict]) -> str:
 
 def seeds_in_words(verdicts: list[Verdict]) -> str:
     """Say why main claims with too few seeds are inconclusive, and what would decide them. Empty if there are none."""
-    measured = [one for one in verdicts if one.claim.main and one.effect.value is not None]
-    few = sum(map(lacks_seeds, measured))
+    tested = [one for one in verdicts if one.claim.main and one.outcome in TESTED]
+    few = sum(map(lacks_seeds, tested))
     if not few:
         return ""
     return (
-        f"Of the {len(measured)} measured main conclusions, {few} {'has' if few == 1 else 'have'} fewer than three seeds, and no "
-        "other runs show how much seeds differ. Their intervals are of the test set alone. The verdict is inconclusive, because "
+        f"Of the {len(tested)} main conclusions that could be tested, {few} {'has' if few == 1 else 'have'} fewer than three "
+        f"seeds, and no other runs show how much seeds differ. {'Its interval is' if few == 1 else 'Their intervals are'} of the "
+        "test set alone. The verdict is inconclusive, because "
         "another seed alone could change the effect. Runs with `seed: 2` and `seed: 3` give both intervals and verdicts."
     )
 
