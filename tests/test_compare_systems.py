@@ -114,7 +114,9 @@ def test_a_table_of_all_systems_has_a_column_of_their_names(tmp_path):
 
 
 def test_directions_are_those_of_known_names_only():
-    known = {"arc.acc_norm": "higher", "lambada.strict.perplexity": "lower", "wikitext.word_perplexity": "lower",
+    known = {"task.pattern": "higher", "task.answer": "higher", "answer": "unknown", "task.no_answer": "unknown",
+             "ndcg@10": "higher", "qa_f1_score": "higher", "word_error_rate": "lower", "arc.acc_norm": "higher",
+             "lambada.strict.perplexity": "lower", "wikitext.word_perplexity": "lower",
              "ppl.rare": "lower", "top5_accuracy": "higher", "accuracy_drop": "unknown", "length": "unknown"}  # fmt: skip
     assert {metric: better(metric) for metric in known} == known
 

@@ -27,18 +27,21 @@ NO_DIFFERENCE = "no difference shown"
 FileRun = tuple[str, RunScores]  # the file of a run, and the run
 Better = Literal["higher", "lower", "unknown"]
 
-# Metrics whose higher, or lower, values are better: names of lm-evaluation-harness, Inspect and this project, as the last part of
-# a metric or its last word.
+# Metrics whose higher, or lower, values are better: names of lm-evaluation-harness, Inspect, HELM and this project, without @k. A
+# metric has the name as its last part, or as the end of that part after an underscore.
 HIGHER = {
-    "acc", "acc_bytes", "acc_mutual_info", "acc_norm", "accuracy", "alignsim", "auc", "auroc", "bertscore", "bleu",
-    "choice", "chrf", "comet", "correct", "em", "exact", "f1", "includes", "isotropy", "match", "mc1", "mc2", "mcc",
-    "meteor", "model_graded_fact", "model_graded_qa", "mrr", "ndcg", "pass", "pass@1", "precision", "recall",
-    "reward", "rouge", "rouge1", "rouge2", "rougel", "rougelsum", "sacrebleu", "spearman", "uniq",
+    "acc", "acc_all", "acc_bytes", "acc_mutual_info", "acc_norm", "accuracy", "alignsim", "auc", "auroc", "bert_score",
+    "bertscore", "bleu", "bleu_1", "bleu_4", "bleurt", "chrf", "chrf++", "cider", "comet", "correct", "correctness",
+    "edit_similarity", "em", "exact", "f1", "f1_score", "isotropy", "match", "math_equiv", "math_verify", "mc1", "mc2",
+    "mcc", "meteor", "model_graded_fact", "model_graded_qa", "mrr", "ndcg", "pass", "pearson", "pearsonr", "precision",
+    "recall", "reward", "rouge", "rouge1", "rouge2", "rouge_1", "rouge_2", "rouge_l", "rougel", "rougelsum",
+    "sacrebleu", "spearman", "spearmanr", "uniq",
 }  # fmt: skip
 LOWER = {
-    "bits_per_byte", "brier", "brier_score", "cer", "cross_entropy", "ece", "error", "error_rate", "loss", "mae",
-    "mse", "nll", "perplexity", "ppl", "rmse", "ter", "wer",
+    "bits_per_byte", "bpb", "bpc", "brier", "brier_score", "cer", "cross_entropy", "ece", "edit_distance", "error",
+    "error_rate", "loss", "mae", "mse", "negative_log_likelihood", "nll", "perplexity", "ppl", "rmse", "ter", "wer",
 }  # fmt: skip
+SCORERS = {"answer", "choice", "includes", "math", "pattern"}  # of Inspect, after the task; higher is better
 GROUPS = ("total", "freq", "med", "rare")  # of the types of this project; the last part of a metric such as ppl.rare
 
 
@@ -214,9 +217,13 @@ def _part(metric: str, run: RunScores, kept: set | None = None) -> RunScores:
 
 def better(metric: str) -> Better:
     """Return which values of a metric are better, such as `lower` for `wikitext.word_perplexity`."""
-    parts = metric.lower().split(".")
-    name = parts[-2] if parts[-1] in GROUPS and len(parts) > 1 else parts[-1]
-    for one in (name, name.rpartition("_")[2]):
-        if one in HIGHER or one in LOWER:
-            return "higher" if one in HIGHER else "lower"
+    *task, name = metric.lower().split(".")
+    if name in GROUPS and task:
+        *task, name = task
+    if name in SCORERS and task:
+        return "higher"
+    words = name.partition("@")[0].split("_")
+    for end in ("_".join(words[number:]) for number in range(len(words))):
+        if end in HIGHER or end in LOWER:
+            return "higher" if end in HIGHER else "lower"
     return "unknown"
