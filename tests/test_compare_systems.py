@@ -80,6 +80,23 @@ def test_equal_scores_have_no_interval_without_width():
     assert "exactly no change" in found.note
 
 
+@pytest.mark.parametrize("width", [150, 120, 80, 60])
+def test_a_narrow_terminal_has_whole_numbers_and_names(tmp_path, capsys, monkeypatch, width):
+    monkeypatch.chdir(tmp_path)
+    name = "gsm8k.strict-match,exact_match"
+    for system, seed in {"a": 4, "b": 5}.items():
+        scores = np.random.default_rng(seed).normal(size=60).tolist()
+        (tmp_path / f"{system}.json").write_text(json.dumps({"system": system, "metrics": {name: scores, "[b]:x:": scores}}))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = re.sub(r"\x1b\[[\d;]*m", "", printed(capsys, "a.json", "b.json"))  # without bold letters
+    one = json.loads(printed(capsys, "a.json", "b.json", "--json"))[0]
+    assert max(map(len, out.splitlines())) <= width
+    cells = (f"{one['difference']:+.3g}", f"{one['low']:+.3g} to {one['high']:+.3g}", "no difference shown", "[b]:x:", "gsm8k")
+    assert all(cell in out for cell in cells) and "\u2026" not in out
+    assert (" p " in out, "left out at this width: p" in out) == {150: (True, False), 60: (True, False)}.get(width, (False, True))
+
+
 @pytest.mark.parametrize("form", ["--json", "--csv", ""])
 def test_a_table_as_text_json_or_csv(tmp_path, capsys, monkeypatch, form):
     monkeypatch.chdir(tmp_path)

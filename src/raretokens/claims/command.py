@@ -3,13 +3,15 @@
 import argparse
 import json
 import math
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from raretokens import csv_files
 from raretokens.claims.compare_systems import Matched, MetricComparison, better, compare
@@ -35,7 +37,12 @@ from raretokens.yaml_files import checked, read_yaml
 SCORE_FILES = (".json", ".jsonl", ".eval", ".csv")
 CLAIM_HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
 SYSTEMS_HEAD = ("metric", "better", "A", "B", "B - A", "95 % interval", "p", "q", "detectable", "items", "seeds", "verdict")
-WIDTH = 150
+# Columns that narrow terminals leave out, the first group first
+LESS_OF_CLAIMS = (("size",), ("seeds",), ("reported",))
+LESS_OF_SYSTEMS = (("p",), ("A", "B"), ("items",), ("seeds",), ("detectable",), ("better",))
+LEAST_NAME = 12  # width to which the name of a metric or claim folds
+SPACES = 3  # between two columns
+UNLIMITED = 10_000  # width of a file or pipe
 Cell = str | int | float | None
 
 
@@ -112,11 +119,45 @@ def _print_rows(rows: Sequence[Mapping[str, Cell]], as_json: bool) -> None:
     print(csv_files.to_csv(texts, list(rows[0])), end="")
 
 
-def _print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(*head, box=SIMPLE_HEAD)
+def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]], less: Sequence[Sequence[str]]) -> None:
+    """Print a table whose first column can fold, and whose others are whole.
+
+    A terminal that is too narrow has fewer columns: each group of `less` is left out in turn. If the rest is too wide as well,
+    each row is a block of lines.
+    """
+    width = None if sys.stdout.isatty() else UNLIMITED
+    console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    widths = [max(map(cell_len, column)) for column in zip(head, *rows, strict=True)]
+    least = min(widths[0], LEAST_NAME)
+    for number in range(len(less) + 1):
+        left_out = [name for group in less[:number] for name in group]
+        kept = [place for place, name in enumerate(head) if name not in left_out]
+        others = 1 + SPACES + sum(widths[place] + SPACES for place in kept[1:])
+        if others + least <= console.width:
+            table = Table(*(Column(head[place], no_wrap=place > 0, overflow="fold") for place in kept), box=SIMPLE_HEAD)
+            for row in rows:
+                table.add_row(_folded(row[0], console.width - others), *(row[place] for place in kept[1:]))
+            console.print(table)
+            if left_out:
+                console.print(f"left out at this width: {', '.join(left_out)}; --csv has all columns\n")
+            return
+    title_width = max(map(len, head))
     for row in rows:
-        table.add_row(*row)
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH, highlight=False).print(table)
+        print(f"\n{row[0]}")
+        for title, cell in list(zip(head, row, strict=True))[1:]:
+            if cell:
+                print(f"  {title:<{title_width}}  {cell}")
+    print()
+
+
+def _folded(name: str, width: int) -> str:
+    """Break a name after its separators into lines of this width, as far as it has separators."""
+    lines = [""]
+    for part in re.split(r"(?<=[.,/_-])", name):
+        if len(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(filter(None, lines))
 
 
 def _finite(number: float | None) -> float | None:
@@ -149,7 +190,7 @@ def _show_verdicts(verdicts: list[Verdict[OwnClaim]]) -> None:
                 str(one.outcome),
             )
         )
-    _print_table(CLAIM_HEAD, rows)
+    _print_table(CLAIM_HEAD, rows, LESS_OF_CLAIMS)
     for one in verdicts:
         if one.reason:
             print(f"{one.name}: {one.reason}")
@@ -210,7 +251,7 @@ def _show_systems(matched: Matched, found: list[MetricComparison]) -> None:
                 one.conclusion,
             )
         )
-    _print_table(SYSTEMS_HEAD, rows)
+    _print_table(SYSTEMS_HEAD, rows, LESS_OF_SYSTEMS)
     notes = [f"{one.metric}: {one.note}" for one in found if one.note]
     notes += [f"only {system} has {', '.join(names)}" for system, names in matched.only_one.items() if names]
     if notes:
