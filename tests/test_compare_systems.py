@@ -13,7 +13,7 @@ from scipy import stats
 from raretokens.claims import item_scores
 from raretokens.claims.compare_systems import MetricComparison, better, compare, detectable_difference
 from raretokens.claims.item_scores import RunScores
-from raretokens.claims.score_formats import read
+from raretokens.claims.score_files import read
 from raretokens.cli import RARETOKENS
 from raretokens.errors import UserError
 
@@ -195,6 +195,9 @@ FILES = {
     "seed.csv": "id,seed,acc\nx,one,1\n",
     "ragged.csv": "id,acc\nx,1,2\n",
     "latin.csv": b"id,acc\n\xe9,1\n",
+    "results_1.json": '{"results": {"arc": {"acc,none": 0.5}}, "versions": {}}',
+    "out/m/results_1.json": '{"results": {"arc": {"acc,none": 0.5}}, "versions": {}}',
+    "rolling.jsonl": '{"doc_id": 0, "metrics": ["word_perplexity"], "word_perplexity": [-9.5, 4]}',
 }  # fmt: skip
 
 
@@ -214,12 +217,15 @@ FILES = {
         ("seed.csv a.csv", "seed.csv: line 2: 'one' is not allowed as a seed"),
         ("ragged.csv a.csv", "ragged.csv: line 2: should have 2 cells, as the first line"),
         ("latin.csv a.csv", "latin.csv: not UTF-8 at byte 7"),
-        (". a.csv", ".: is a folder; give its score files"),
+        ("results_1.json a.csv", "results_1.json: a summary of lm-evaluation-harness has no numbers for each item; give"),
+        ("out a.csv", "out: a folder without samples_*.jsonl, which lm_eval --log_samples writes, and without logs of Inspect"),
+        ("rolling.jsonl x=rolling.jsonl", "no metric has a number for each item; left out: rolling.word_perplexity: "),
         ("claims.yaml", "claims.yaml: no score files; give them after the file of claims"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path, capsys, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
+    Path("out/m").mkdir(parents=True)
     for name, text in FILES.items():
         Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError, match=re.escape(message)) as error:

@@ -15,7 +15,7 @@ from scipy import stats
 
 from raretokens.claims.command import judge
 from raretokens.claims.item_scores import RunScores, gather
-from raretokens.claims.score_formats import read
+from raretokens.claims.score_files import read, read_all
 from raretokens.claims.verdict import Verdict
 from raretokens.cli import RARETOKENS
 from raretokens.errors import UserError
@@ -155,6 +155,43 @@ def test_the_harness_s_samples_and_inspect_s_logs_are_read(tmp_path):
         assert [one.metrics["arc.match"] for one in runs] == [[1, 0, 0.5], [1, 1, 0]]
         assert runs[0].metrics["arc.judge.tone"] == [3, 3, 3]
         assert gather(("log", one) for one in runs).value("openai/small", "arc.match").values == (0.5, pytest.approx(2 / 3))
+
+
+def test_a_folder_has_the_newest_file_of_each_task_and_no_summary(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    old, new = "2026-06-01T10-00-00", "2026-06-01T10-00-00.5"
+    for place, folder in enumerate((Path("out/a/org__m"), Path("out/b/org__m"))):
+        folder.mkdir(parents=True)
+        for time, score in {old: 9.0, new: place}.items():
+            sample = {"doc_id": 0, "metrics": ["acc", "mcc"], "acc": score, "mcc": [1, 0]}
+            (folder / f"samples_arc_{time}.jsonl").write_text(json.dumps(sample))
+            (folder / f"results_{time}.json").write_text(json.dumps({"results": {}, "versions": {}, "configs": {}}))
+        rolling = {"word_perplexity": [-9.5, 4], "bits_per_byte": [-9.5, 30]}
+        (folder / f"samples_wikitext_{new}.jsonl").write_text(json.dumps({"doc_id": 0, "metrics": [*rolling], **rolling}))
+    runs, notes = read_all(["out/a", "out/b/"])
+    assert [(run.system, run.metrics) for _, run in runs] == [("out/a", {"arc.acc": [0]}), ("out/b", {"arc.acc": [1]})]
+    assert notes == [
+        f"left out: out/a/org__m/samples_arc_{old}.jsonl, out/b/org__m/samples_arc_{old}.jsonl: a newer file has the same task",
+        "left out: arc.mcc: computed from all items together, not means of scores",
+        "left out: wikitext.word_perplexity, wikitext.bits_per_byte: ratios of sums over documents, not means of scores",
+    ]
+    assert [(run.system, run.seed) for _, run in read_all(["x@3=out/a", "out/b"])[0]] == [("x", 3), ("org__m", None)]
+
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for number, (status, model) in enumerate({"success": "m", "error": "m", "started": "m", "cancelled": "n"}.items()):
+        header = {"status": status, "eval": {"task": "t", "model": model, "created": f"2026-06-0{number + 1}T10:00:00+00:00"}}
+        samples = [{"id": 1, "scores": {"match": {"value": number}}}]
+        if status == "started":
+            with zipfile.ZipFile(logs / "killed.eval", "w") as archive:
+                archive.writestr("_journal/start.json", json.dumps({"eval": header["eval"]}))
+        else:
+            (logs / f"{number}.json").write_text(json.dumps({**header, "samples": samples}))
+    (logs / "logs.json").write_text('{"0.json": {}}')
+    (logs / "own.json").write_text(json.dumps([run("own", [1, 0])]))
+    runs, notes = read_all(["logs"])
+    assert [(run.system, *run.metrics) for _, run in runs] == [("m", "t.match"), ("own", "accuracy")]
+    assert notes == ["left out: logs/1.json, logs/3.json, logs/killed.eval: the status of a log of Inspect should be 'success'"]
 
 
 def harness(folder: Path, logs: list[float], **more) -> Path:

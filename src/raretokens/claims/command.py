@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from raretokens import csv_files
-from raretokens.claims.compare_systems import Matched, MetricComparison, better, compare
+from raretokens.claims.compare_systems import FileRun, Matched, MetricComparison, better, compare
 from raretokens.claims.comparison import Comparison
 from raretokens.claims.effect_text import (
     DIGITS,
@@ -27,7 +27,7 @@ from raretokens.claims.effect_text import (
     size_text,
 )
 from raretokens.claims.item_scores import ItemScores, OwnClaim, check_comparable, gather
-from raretokens.claims.score_formats import read, split_argument
+from raretokens.claims.score_files import read_all, split_argument
 from raretokens.claims.verdict import Verdict, verdict_on, with_q
 from raretokens.cli import argument, command
 from raretokens.errors import UserError
@@ -51,8 +51,8 @@ Cell = str | int | float | None
     argument(
         "scores",
         nargs="*",
-        help="score files: JSON, CSV, samples_*.jsonl of lm-evaluation-harness, .eval or .json logs of Inspect; "
-        "SYSTEM=FILE or SYSTEM@SEED=FILE names the system and the seed of a file",
+        help="score files or folders: JSON, CSV, samples_*.jsonl of lm-evaluation-harness, .eval or .json logs of Inspect; "
+        "SYSTEM=FILE or SYSTEM@SEED=FILE names the system and the seed of a file or folder",
     ),
     argument("--json", action="store_true", help="print JSON instead of a table"),
     argument("--csv", action="store_true", help="print CSV instead of a table"),
@@ -62,7 +62,7 @@ def judge_claims(arguments: argparse.Namespace) -> None:
     if arguments.json and arguments.csv:
         raise UserError("--json and --csv: give one of them")
     if _names_scores(arguments.file):
-        matched, found = compare([run for path in (arguments.file, *arguments.scores) for run in read(path)])
+        matched, found = compare(_read([arguments.file, *arguments.scores]))
         if arguments.json or arguments.csv:
             _print_rows([_cells(one, matched) for one in found], arguments.json)
         else:
@@ -70,12 +70,20 @@ def judge_claims(arguments: argparse.Namespace) -> None:
         return
     if not arguments.scores:
         raise UserError(f"{arguments.file}: no score files; give them after the file of claims")
-    verdicts = judge(Path(arguments.file), gather(run for path in arguments.scores for run in read(path)))
+    verdicts = judge(Path(arguments.file), gather(_read(arguments.scores)))
     rows = [{name: show(one) for name, show in VERDICT_COLUMNS.items()} for one in verdicts]
     if arguments.json or arguments.csv:
         _print_rows([_numbers(row) for row in rows] if arguments.json else rows, arguments.json)
     else:
         _show_verdicts(verdicts)
+
+
+def _read(arguments: Sequence[str]) -> list[FileRun]:
+    """Return the runs of the arguments, and print what is left out to stderr, so that JSON and CSV have rows alone."""
+    runs, notes = read_all(arguments)
+    for note in notes:
+        print(note, file=sys.stderr)
+    return runs
 
 
 def _names_scores(argument: str) -> bool:

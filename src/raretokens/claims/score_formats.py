@@ -6,6 +6,7 @@ import math
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,21 @@ ITEM = ("item", "id")  # columns of a CSV file that can name the item
 SYSTEM, SEED, CLUSTER = "system", "seed", "cluster"  # other columns that are no metrics
 RESERVED = (*ITEM, SYSTEM, SEED, CLUSTER, "")  # the last is the index that pandas writes
 TRUTH = {"true": 1.0, "false": 0.0}
-SAMPLES = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl")  # of lm-evaluation-harness
+SAMPLES = re.compile(r"samples_(?P<task>.+?)(?:_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")  # of lm-evaluation-harness
 NO_FILTER = "none"
 LOG_LIKELIHOODS = ("perplexity",)  # metrics of lm-evaluation-harness that are exp(-mean), although a sample has a logarithm
+HEADER, START = "header.json", "_journal/start.json"  # parts of a .eval file
 COMPLETE = "success"  # status of a run of Inspect that was not interrupted
 SHOWN, WIDEST = 2, 200  # mistakes of a file after the first, and characters of each
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer, as Inspect's value_to_float
 
+SAMPLE_FILES = "samples_*.jsonl, which lm_eval --log_samples writes"
+# Metrics of lm-evaluation-harness whose items have lists, and why
+ROLLING = ("word_perplexity", "byte_perplexity", "bits_per_byte")
+OF_SUMS = "ratios of sums over documents, not means of scores"
+OF_ALL = "computed from all items together, not means of scores"
+
+LeftOut = dict[str, dict[str, None]]  # reason -> what is left out of the comparison, in order
 CsvLine = tuple[int, dict[str, str]]  # number of a line in the file, and its cells by column
 
 
@@ -34,6 +43,7 @@ class InspectEval(BaseModel):
 
     task: str | None = None
     model: str | None = None
+    created: str | None = None  # time in ISO 8601
 
 
 class InspectScore(BaseModel):
@@ -58,47 +68,30 @@ class InspectLog(BaseModel):
     samples: list[InspectSample] | None
 
 
-def split_argument(argument: str) -> tuple[str, str]:
-    """Return SYSTEM@SEED and FILE of an argument. Either may contain =, so FILE is the longest end that exists."""
-    if Path(argument).exists():
-        return "", argument
-    parts = argument.split("=")
-    splits = [("=".join(parts[:number]), "=".join(parts[number:])) for number in range(1, len(parts))]
-    return next((one for one in splits if Path(one[1]).exists()), splits[-1] if splits else ("", argument))
+def read_file(file: Path, left_out: LeftOut) -> list[RunScores]:
+    """Return the runs of a file, and add to `left_out` the metrics that have no score for each item.
 
-
-def read(argument: str) -> list[tuple[str, RunScores]]:
-    """Return the runs of FILE, SYSTEM=FILE or SYSTEM@SEED=FILE, each with the name of the file.
-
-    The given system and seed replace those in the file.
+    A file that has no other metrics has no run.
 
     Raises:
         UserError: if the file cannot be read, or has no scores.
     """
-    label, path = split_argument(argument)
-    file, (system, _, seed) = Path(path), label.partition("@")
-    if seed and not seed.isdecimal():
-        raise UserError(f"{argument}: {seed!r} is not allowed as a seed: should be a whole number")
-    if file.is_dir():
-        raise UserError(f"{file}: is a folder; give its score files")
-    changed = ({"system": system} if system else {}) | ({"seed": int(seed)} if seed else {})
-    runs = list(_runs(file))
-    if seed and len(runs) > 1:
-        raise UserError(f"{file}: has {len(runs)} runs, which cannot all have the seed {seed}; leave out @{seed}")
-    return [(path, run.replaced(**changed)) for run in runs]
+    return list(_runs(file, left_out))
 
 
-def _runs(file: Path) -> Iterator[RunScores]:
+def _runs(file: Path, left_out: LeftOut) -> Iterator[RunScores]:
     if file.suffix == ".jsonl":
-        yield _harness(file)
+        yield from _harness(file, left_out)
     elif file.suffix == ".csv":
         yield from _csv(file)
     elif file.suffix == ".eval":
         yield from _inspect(_unpacked(file), file)
     else:
-        tree = _parsed(file.read_bytes(), file)
-        if isinstance(tree, dict) and "samples" in tree and "eval" in tree:
+        tree = parsed(file.read_bytes(), file)
+        if is_inspect(tree):
             yield from _inspect(tree, file)
+        elif isinstance(tree, dict) and "results" in tree and "metrics" not in tree:
+            raise UserError(f"{file}: a summary of lm-evaluation-harness has no numbers for each item; give {SAMPLE_FILES}")
         else:
             yield from _checked(tree if isinstance(tree, list) else [tree], file)
 
@@ -113,7 +106,7 @@ def _checked(tree: list[Any], file: Path) -> list[RunScores]:
         raise UserError("\n".join([first, *others[:SHOWN], *more])) from None
 
 
-def _parsed(text: bytes, where: object) -> Any:
+def parsed(text: bytes, where: object) -> Any:
     try:
         return json.loads(text)
     except UnicodeDecodeError as error:
@@ -217,31 +210,43 @@ def _add(metrics: dict[str, dict[str, float]], name: str, item: str, value: floa
     scores[item] = value
 
 
-def _harness(file: Path) -> RunScores:
-    """Return the scores of samples_<task>_<time>.jsonl, as `lm_eval --log_samples` writes them.
+def _harness(file: Path, left_out: LeftOut) -> Iterator[RunScores]:
+    """Yield the scores of samples_<task>_<time>.jsonl, as `lm_eval --log_samples` writes them.
 
     The system is the name of the folder. Metrics are called <task>.<metric>, or <task>.<filter>.<metric> with a filter. A
-    perplexity is the exponential of the mean NLL, as in the harness's summary.
+    perplexity is the exponential of the mean NLL, as in the harness's summary. Metrics whose samples have lists are left out.
     """
     match = SAMPLES.fullmatch(file.name)
     task = match["task"] if match else file.stem
     metrics: dict[str, dict[str, float]] = {}
+    lists: dict[str, str] = {}  # metric without a number -> why
     # Bytes are split only at \n; a prompt may contain other line separators of Unicode.
     for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
         if not line.strip():
             continue
-        sample = _parsed(line, f"{file}: line {number}")
+        sample = parsed(line, f"{file}: line {number}")
         if not isinstance(sample, dict) or "doc_id" not in sample or not isinstance(sample.get("metrics"), list):
             raise UserError(f"{file}: line {number}: has no `doc_id` and `metrics`; lm_eval --log_samples writes such lines")
         used = sample.get("filter", NO_FILTER)
         for metric in sample["metrics"]:
             value = sample.get(metric)
+            name = f"{task}.{metric}" if used == NO_FILTER else f"{task}.{used}.{metric}"
             if isinstance(value, int | float) and math.isfinite(value):
-                name = f"{task}.{metric}" if used == NO_FILTER else f"{task}.{used}.{metric}"
                 score = -float(value) if metric in LOG_LIKELIHOODS else float(value)
                 _add(metrics, name, str(sample["doc_id"]), score, f"{file}: line {number}: doc_id")
-    logarithms = [name for name in metrics if name.rpartition(".")[2] in LOG_LIKELIHOODS]
-    return _run(file, file.absolute().parent.name, None, metrics).replaced(logarithms=logarithms)
+            elif isinstance(value, list):
+                lists[name] = OF_SUMS if metric in ROLLING else OF_ALL
+    skipped = {name: reason for name, reason in lists.items() if name not in metrics}
+    for name, reason in skipped.items():
+        left_out.setdefault(reason, {})[name] = None
+    if metrics or not skipped:
+        logarithms = [name for name in metrics if name.rpartition(".")[2] in LOG_LIKELIHOODS]
+        yield _run(file, file.absolute().parent.name, None, metrics).replaced(logarithms=logarithms)
+
+
+def is_inspect(tree: Any) -> bool:
+    """Whether JSON is a log of Inspect."""
+    return isinstance(tree, dict) and "samples" in tree and "eval" in tree
 
 
 def _inspect(tree: dict[str, Any], file: Path) -> Iterator[RunScores]:
@@ -272,17 +277,34 @@ def _inspect(tree: dict[str, Any], file: Path) -> Iterator[RunScores]:
 
 def _unpacked(file: Path) -> dict[str, Any]:
     """Return the parts of a .eval file, which is a ZIP file of JSON, that scores need."""
+    with _opened(file) as archive:
+        names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
+        return {**_header(archive, file), "samples": [parsed(archive.read(name), f"{file}: {name}") for name in names]}
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(file) as archive:
-            names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
-            header = _parsed(archive.read("header.json"), f"{file}: header.json")
-            status = {"status": header["status"]} if "status" in header else {}
-            samples = [_parsed(archive.read(name), f"{file}: {name}") for name in names]
-            return {**status, "eval": header["eval"], "samples": samples}
+            yield archive
     except (zipfile.BadZipFile, KeyError, NotImplementedError) as error:  # the last: a compression that Python lacks
         raise UserError(
             f"{file}: cannot be read as a log of Inspect: {error}; `inspect log convert --to json` writes JSON"
         ) from None
+
+
+def _header(archive: zipfile.ZipFile, file: Path) -> dict[str, Any]:
+    """Return the status and task of a .eval file. One whose run goes on, or was killed, has only the start."""
+    started = HEADER not in archive.namelist() and START in archive.namelist()
+    name = START if started else HEADER
+    header = parsed(archive.read(name), f"{file}: {name}") | ({"status": "started"} if started else {})
+    return {**({"status": header["status"]} if "status" in header else {}), "eval": header["eval"]}
+
+
+def eval_header(file: Path) -> dict[str, Any]:
+    """Return the log of a .eval file without its samples."""
+    with _opened(file) as archive:
+        return {**_header(archive, file), "samples": None}
 
 
 def _run(file: Path, system: str, seed: int | None, metrics: dict[str, dict[str, float]]) -> RunScores:
