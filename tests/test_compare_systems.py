@@ -130,6 +130,15 @@ def test_a_table_of_all_systems_has_a_column_of_their_names(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("name", "separator"), [("a.tsv", "\t"), ("a.csv", "\t"), ("a.csv", ";")])
+def test_a_table_may_have_tabs_or_semicolons(tmp_path, name, separator):
+    lines = ['"item",acc,"a, b;"', "x,1,0.5", "y,0,2"]
+    text = "\n".join(separator.join(next(csv.reader([line]))) for line in lines[1:])
+    (tmp_path / name).write_text(f'\ufeff"item"{separator}acc{separator}"a, b;"\n{text}\n', encoding="utf-8")
+    ((_, run),) = read(f"{tmp_path}/{name}")
+    assert (run.items, run.metrics) == (["x", "y"], {"acc": [1, 0], "a, b;": [0.5, 2]})
+
+
 def test_directions_are_those_of_known_names_only():
     known = {"task.pattern": "higher", "task.answer": "higher", "answer": "unknown", "task.no_answer": "unknown",
              "ndcg@10": "higher", "qa_f1_score": "higher", "word_error_rate": "lower", "arc.acc_norm": "higher",
@@ -195,6 +204,8 @@ FILES = {
     "seed.csv": "id,seed,acc\nx,one,1\n",
     "ragged.csv": "id,acc\nx,1,2\n",
     "latin.csv": b"id,acc\n\xe9,1\n",
+    "comma.csv": "id;acc;nll\nx;1;0,5\ny;0;1,5\n",
+    "pipe.csv": "id|acc\nx|1\n",
     "results_1.json": '{"results": {"arc": {"acc,none": 0.5}}, "versions": {}}',
     "out/m/results_1.json": '{"results": {"arc": {"acc,none": 0.5}}, "versions": {}}',
     "rolling.jsonl": '{"doc_id": 0, "metrics": ["word_perplexity"], "word_perplexity": [-9.5, 4]}',
@@ -217,6 +228,8 @@ FILES = {
         ("seed.csv a.csv", "seed.csv: line 2: 'one' is not allowed as a seed"),
         ("ragged.csv a.csv", "ragged.csv: line 2: should have 2 cells, as the first line"),
         ("latin.csv a.csv", "latin.csv: not UTF-8 at byte 7"),
+        ("comma.csv a.csv", "comma.csv: nll: '0,5' has a decimal comma; should be a number with a point"),
+        ("pipe.csv a.csv", "the columns are id|acc; commas, semicolons or tabs separate columns"),
         ("results_1.json a.csv", "results_1.json: a summary of lm-evaluation-harness has no numbers for each item; give"),
         ("out a.csv", "out: a folder without samples_*.jsonl, which lm_eval --log_samples writes, and without logs of Inspect"),
         ("rolling.jsonl x=rolling.jsonl", "no metric has a number for each item; left out: rolling.word_perplexity: "),

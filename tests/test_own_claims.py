@@ -288,7 +288,7 @@ def test_json_has_no_number_that_json_lacks(tmp_path, capsys, monkeypatch):
         ([run("a", [1, 0], items=["x", "x"]), run("b", [1, 0])], {}, "two items have the same name"),
         ([run("a", [1, 0], items=["x"]), run("b", [1, 0])], {}, "2 scores, 1 items, 1 clusters; they must be as many"),
         ([run("a", [1, 0], 1, model="x"), run("a", [1, 0], 2)], {}, "model: ''; other runs of a have 'x'"),
-        ([run("a", 0.5, 1), run("b", 0.4, 2)], {}, "c: no seed in common: a has 1; b has 2; systems are compared"),
+        ([run("a", 0.5, 1), run("b", 0.4, 2)], {}, "systems are compared over the seeds that both have; SYSTEM@SEED="),
         ([run("a", [1, 0], 1), run("b", 0.4, 1)], {}, "c: accuracy: some runs have one number and others a score"),
         ([run("a", [1], 1), run("b", [0], 1)], {}, "c: accuracy: one item or cluster has no variance"),
         ([run("a", 1, 1), run("b", 1, 1)], {"effect": "ratio", "reported": -0.1}, "`reported` of a ratio must be positive"),

@@ -34,7 +34,7 @@ from raretokens.errors import UserError
 from raretokens.files import round_digits
 from raretokens.yaml_files import checked, read_yaml
 
-SCORE_FILES = (".json", ".jsonl", ".eval", ".csv")
+SCORE_FILES = (".json", ".jsonl", ".eval", ".csv", ".tsv")
 CLAIM_HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
 SYSTEMS_HEAD = ("metric", "better", "A", "B", "B - A", "95 % interval", "p", "q", "detectable", "items", "seeds", "verdict")
 # Columns that narrow terminals leave out, the first group first

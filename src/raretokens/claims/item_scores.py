@@ -151,7 +151,10 @@ def gather(runs: Iterable[tuple[str, RunScores]]) -> ItemScores:
                 raise UserError(f"{file}: logarithms: {metric!r} is not allowed: metrics with a score for each item")
         for metric, scores in run.metrics.items():
             if metric in columns:
-                raise UserError(f"{file}: {name} has scores of {metric} already; runs that differ in the seed need a `seed`")
+                raise UserError(
+                    f"{file}: {name} has scores of {metric} already; runs that differ in the seed need a `seed`, and "
+                    "other systems a name, as by SYSTEM=FILE"
+                )
             columns[metric] = _column(f"{file}: metrics.{metric}", run, scores, metric in run.logarithms)
             _compare(f"{file}: metrics.{metric}", columns[metric], metric, found)
     return found
@@ -218,7 +221,8 @@ def check_comparable(claim: OwnClaim, comparison: Comparison, scores: ItemScores
     if len(values) == len(comparison.sides) and not comparison.seed_runs:
         of_sides = zip(comparison.sides.values(), values, strict=True)
         seeds = "; ".join(f"{side.runs[0]} has {', '.join(map(str, value.seeds))}" for side, value in of_sides)
-        raise UserError(f"no seed in common: {seeds}; systems are compared over the seeds that both have")
+        remedy = "systems are compared over the seeds that both have; SYSTEM@SEED=FILE gives a file another seed"
+        raise UserError(f"no seed in common: {seeds}; {remedy}")
     columns = [scores.columns[run][claim.metric] for runs in comparison.seed_runs.values() for run in runs if run]
     lists = [one for one in columns if isinstance(one, ItemColumn)]
     if 0 < len(lists) < len(columns):

@@ -19,6 +19,8 @@ from raretokens.yaml_files import checked
 ITEM = ("item", "id")  # columns of a CSV file that can name the item
 SYSTEM, SEED, CLUSTER = "system", "seed", "cluster"  # other columns that are no metrics
 RESERVED = (*ITEM, SYSTEM, SEED, CLUSTER, "")  # the last is the index that pandas writes
+SEPARATORS = ",\t;"  # of columns of a CSV file
+COMMA = re.compile(r"[+-]?\d+,\d+")
 TRUTH = {"true": 1.0, "false": 0.0}
 SAMPLES = re.compile(r"samples_(?P<task>.+?)(?:_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")  # of lm-evaluation-harness
 NO_FILTER = "none"
@@ -82,7 +84,7 @@ def read_file(file: Path, left_out: LeftOut) -> list[RunScores]:
 def _runs(file: Path, left_out: LeftOut) -> Iterator[RunScores]:
     if file.suffix == ".jsonl":
         yield from _harness(file, left_out)
-    elif file.suffix == ".csv":
+    elif file.suffix in (".csv", ".tsv"):
         yield from _csv(file)
     elif file.suffix == ".eval":
         yield from _inspect(_unpacked(file), file)
@@ -126,8 +128,12 @@ def _csv(file: Path) -> list[RunScores]:
     columns, lines = _csv_lines(file)
     item = next((name for name in ITEM if name in columns), None)
     if item is None:
-        raise UserError(f"{file}: no column `item` or `id`; the columns are {', '.join(columns) or 'missing'}")
+        hint = "" if len(columns) > 1 else "; commas, semicolons or tabs separate columns"
+        raise UserError(f"{file}: no column `item` or `id`; the columns are {', '.join(columns) or 'missing'}{hint}")
     metrics = [name for name in columns if name not in RESERVED and any(_number(cells[name]) is not None for _, cells in lines)]
+    for name in columns:
+        if name not in RESERVED and lines and all(COMMA.fullmatch(cells[name].strip()) for _, cells in lines):
+            raise UserError(f"{file}: {name}: {lines[0][1][name]!r} has a decimal comma; should be a number with a point")
     if not metrics:
         raise UserError(f"{file}: no column has numbers; should have a column for each metric")
     runs: dict[tuple[str, int | None], list[CsvLine]] = {}
@@ -149,7 +155,9 @@ def _csv(file: Path) -> list[RunScores]:
 def _csv_lines(file: Path) -> tuple[list[str], list[CsvLine]]:
     try:
         with open(file, encoding="utf-8-sig", newline="") as opened:
-            reader = csv.DictReader(opened)
+            separator = _separator(opened.readline())
+            opened.seek(0)
+            reader = csv.DictReader(opened, delimiter=separator)
             lines = [(reader.line_num, cells) for cells in reader]
     except UnicodeDecodeError as error:
         raise UserError(f"{file}: not UTF-8 at byte {error.start}") from None
@@ -162,6 +170,12 @@ def _csv_lines(file: Path) -> tuple[list[str], list[CsvLine]]:
         if None in cells or None in cells.values():  # more cells than columns, or fewer
             raise UserError(f"{file}: line {number}: should have {len(columns)} cells, as the first line")
     return columns, lines
+
+
+def _separator(head: str) -> str:
+    """Return the separator that makes a column of items of the first line, or a comma."""
+    columns = {one: [name.strip().strip('"') for name in head.split(one)] for one in SEPARATORS}
+    return next((one for one, names in columns.items() if len(names) > 1 and set(ITEM) & set(names)), SEPARATORS[0])
 
 
 def _number(cell: str) -> float | None:
