@@ -67,7 +67,7 @@ class InspectLog(BaseModel):
 
     status: str = COMPLETE
     eval: InspectEval
-    samples: list[InspectSample] | None
+    samples: list[InspectSample] | None = None
 
 
 def read_file(file: Path, left_out: LeftOut) -> list[RunScores]:
@@ -259,8 +259,8 @@ def _harness(file: Path, left_out: LeftOut) -> Iterator[RunScores]:
 
 
 def is_inspect(tree: Any) -> bool:
-    """Whether JSON is a log of Inspect."""
-    return isinstance(tree, dict) and "samples" in tree and "eval" in tree
+    """Whether JSON is a log of Inspect. A run that failed early has no samples."""
+    return isinstance(tree, dict) and "eval" in tree and ("samples" in tree or "status" in tree)
 
 
 def _inspect(tree: dict[str, Any], file: Path) -> Iterator[RunScores]:
