@@ -61,6 +61,19 @@ def other_accelerator() -> Iterator[None]:
     AcceleratorState._reset_state(True)
 
 
+@pytest.fixture
+def float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture
+def in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder with the real corpora, which are too large to fetch for a test; a corpus missing in it fails the test."""

@@ -15,16 +15,12 @@ from raretokens import Loop, UserError, build, facts  # noqa: E402
 from raretokens.transformers import ObjectiveTrainer  # noqa: E402
 from raretokens.transformers.trainer import group_of_types  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("other_accelerator")  # the Trainer leaves its settings behind
 CAUSAL = ("gpt2", "llama", "gptj", "gpt_neox", "opt", "bloom", "phi", "qwen2", "gemma2", "gemma3_text", "cohere", "granite",
           "stablelm", "olmo2", "mamba", "bert", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "jetmoe", "gpt_oss",
           "phimoe")  # fmt: skip
 SEQ2SEQ, MASKED = ("bart", "marian", "mbart", "mt5", "led"), ("bert", "roberta", "distilbert", "electra", "albert")
 ROUTED = {"mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "jetmoe", "gpt_oss", "phimoe"}
-
-
-@pytest.fixture(autouse=True)
-def alone(other_accelerator):
-    """The Trainer leaves Accelerate's settings behind."""
 
 
 def made(kind: str, auto: type, **changes) -> nn.Module:

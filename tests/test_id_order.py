@@ -18,13 +18,6 @@ TYPES, PAD, MARKERS = N - 2, 1, (0, 1, 2, 3)  # of the vocabulary before it is r
 BESIDE = [("frage", {"moves_table": True, "steps": 2}), ("frage", {"minibatch": 7}), ("coupled_adam", {"average_scale": 0.5})]
 
 
-@pytest.fixture
-def exact():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 def trained(name: str, options: dict, new: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Losses and matrices of six steps, with type k at id new[k]; rows of the matrices in the order before."""
     random = torch.Generator().manual_seed(7)
@@ -55,8 +48,9 @@ def trained(name: str, options: dict, new: torch.Tensor) -> tuple[list[torch.Ten
     return losses, matrices
 
 
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(("name", "options"), VARIANTS + BESIDE)
-def test_an_objective_trains_a_renumbered_vocabulary_alike(exact, name, options):
+def test_an_objective_trains_a_renumbered_vocabulary_alike(name, options):
     if name == "ul_agg" and options.get("alpha_scale"):
         options = {**options, "alpha": 0.3}
     new = torch.cat((torch.randperm(TYPES, generator=torch.Generator().manual_seed(1)), torch.arange(TYPES, N)))

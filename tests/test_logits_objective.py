@@ -9,14 +9,8 @@ from torch.nn.functional import cross_entropy
 from raretokens import Head, LogitsObjective
 from raretokens.loss import logits_objective
 
+pytestmark = pytest.mark.usefixtures("float64")
 HEAD = Head(torch.randn(26, dtype=torch.float64, generator=torch.Generator().manual_seed(3)), 0.5, 1.5)
-
-
-@pytest.fixture(autouse=True)
-def exact():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("chunk", [2, 1024])

@@ -13,15 +13,9 @@ from tiny.update import PAD, D, N, build, gradients, update, whole
 from raretokens import Loop, UserError, train_only_rows
 from raretokens.objectives.registry import known
 
+pytestmark = pytest.mark.usefixtures("other_accelerator", "float64")
 HERE = Path(__file__).parent
 NAMES = ["mle", "agg", "cosreg", "frage", "ul_agg", "mu_loss"]
-
-
-@pytest.fixture(autouse=True)
-def exact(other_accelerator):
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("name", NAMES)

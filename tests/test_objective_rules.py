@@ -14,6 +14,7 @@ from raretokens.loss.terms import Head
 from raretokens.metrics.frequency import popularity_accuracy
 from raretokens.objectives import registry
 
+pytestmark = pytest.mark.usefixtures("float64")
 ADAM = {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "weight_decay": 0.1}
 
 
@@ -30,13 +31,6 @@ def table_and_another(seed: int):
         return gradient
 
     return table, other, twin, [{"params": [table], "embedding": True}, {"params": [other], "embedding": False}], draw
-
-
-@pytest.fixture(autouse=True)
-def exact():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def test_the_discriminator_of_frage_learns_and_the_table_deceives_it():

@@ -14,6 +14,7 @@ from raretokens.loss.terms import Head
 from raretokens.objectives import registry
 from raretokens.objectives.registry import declared, known
 
+pytestmark = pytest.mark.usefixtures("float64")
 ALL = list(known())
 # Options that switch an objective off; then it must be maximum likelihood to the last bit.
 NEUTRAL = {"alpha": 0.0, "gamma": 0.0, "strength": 0.0, "alpha_ul": 0.0, "a": 0.0, "input_scale": 1.0}
@@ -44,13 +45,6 @@ BESIDE = {"freeze": {"until", "rows"}, "frage": {"lr", "steps", "moves_table", "
           "ember": {"beta2"}}  # fmt: skip
 
 TWICE = {"agg", "agps", "freeze"}  # the references of gates have one term for the states and one for the table
-
-
-@pytest.fixture(autouse=True)
-def exact():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

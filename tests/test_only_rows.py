@@ -14,12 +14,8 @@ from tiny import fine_tuning as tiny  # noqa: E402
 
 from raretokens import Loop, UserError, train_only_rows  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("other_accelerator")  # the Trainer leaves its settings behind
 ROWS, STEPS = [5, 6, 30, 39], 8
-
-
-@pytest.fixture(autouse=True)
-def alone(other_accelerator):
-    """The Trainer leaves Accelerate's settings behind."""
 
 
 def embeddings(model) -> list[torch.Tensor]:

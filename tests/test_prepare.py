@@ -15,14 +15,10 @@ from reproduction.corpora.registry import PrepareJob, prepare
 from reproduction.pipeline import stages
 from reproduction.pipeline.job_file import job_text
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 ROOT = Path(__file__).parents[1]
 RAW, OUT = Path("raw"), Path("corpus/out")
 SMALL = {"table": Path("no-table")}  # whose counts are not the published ones
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def put(path: str, text: str) -> None:

@@ -25,14 +25,10 @@ from reproduction.corpora.tokenization.token_files import (
     tokens,
 )
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 RAW, OUT, TOKENS = Path("raw"), Path("corpus/out"), Path("tokens/out")
 GROUPS = ("alt.atheism", "comp.graphics", "comp.windows.x", "rec.autos", "sci.space", "talk.politics.guns",
           "soc.religion.christian", "talk.religion.misc")  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def archive(path: Path, members: dict[str, bytes]) -> None:

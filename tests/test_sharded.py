@@ -13,6 +13,7 @@ from raretokens import Loop, UserError
 from raretokens.objectives.ember import Ember
 from raretokens.objectives.registry import known
 
+pytestmark = pytest.mark.usefixtures("float64")
 ALL = [*known(), "only_rows", "custom"]
 WHOLE = {"adversarial", "tied_gradient"}  # their loss needs the whole matrix
 OPTIONS = [
@@ -35,13 +36,6 @@ CASES = {
     ],
     4: [*HEADS, *(Case(name, parallel=True) for name in FOUR)],
 }
-
-
-@pytest.fixture(autouse=True)
-def exact():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("size", CASES)

@@ -9,13 +9,6 @@ from tiny.fetching import get, table, tarred, zipped
 
 from raretokens.errors import UserError
 
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 EVIL = [
     ("a.zip", zipped(("in/text", b"/etc/passwd", stat.S_IFLNK | 0o777)), "no regular file"),
     ("a.tar.gz", tarred(("in/text", b"", tarfile.SYMTYPE)), "no regular file"),
@@ -29,13 +22,13 @@ EVIL = [
 
 
 @pytest.mark.parametrize(("name", "data", "reason"), EVIL, ids=[f"{row[0]}-{row[2]}" for row in EVIL])
-def test_an_evil_archive_leaves_nothing(place, name, data, reason):
+def test_an_evil_archive_leaves_nothing(in_tmp_path, name, data, reason):
     Path("mirror/tiny").mkdir(parents=True)
     Path("mirror/tiny", name).write_bytes(data)
     with pytest.raises(UserError, match=reason) as caught:
         get(table(data, name, unpack={"in/text": {}}), Path("mirror"))
     assert "\n" not in str(caught.value) and not Path("data/raw").exists()
-    assert [file.name for file in place.rglob("data/scratch/downloads/tiny/*")] == [
+    assert [file.name for file in in_tmp_path.rglob("data/scratch/downloads/tiny/*")] == [
         name
     ]  # the archive, nothing out of it
 
@@ -65,7 +58,7 @@ TWICE = [
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize(("name", "data", "unpack", "reason"), TWICE)
-def test_no_member_takes_the_place_of_another_or_of_a_folder(place, name, data, unpack, reason):
+def test_no_member_takes_the_place_of_another_or_of_a_folder(in_tmp_path, name, data, unpack, reason):
     Path("mirror/tiny").mkdir(parents=True)
     Path("mirror/tiny", name).write_bytes(data)
     with pytest.raises(UserError, match=reason) as caught:
@@ -73,7 +66,7 @@ def test_no_member_takes_the_place_of_another_or_of_a_folder(place, name, data, 
     assert "\n" not in str(caught.value) and not Path("data/raw").exists()
 
 
-def test_members_are_counted_together_and_each_against_its_declared_size(place):
+def test_members_are_counted_together_and_each_against_its_declared_size(in_tmp_path):
     data = zipped(("in/one", bytes(600), 0), ("in/two", bytes(600), 0))
     Path("mirror/tiny").mkdir(parents=True)
     Path("mirror/tiny/a.zip").write_bytes(data)
@@ -88,8 +81,8 @@ def test_members_are_counted_together_and_each_against_its_declared_size(place):
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-def test_only_the_wanted_members_are_written(place, kind):
-    absolute = place / "elsewhere" / "absolute"
+def test_only_the_wanted_members_are_written(in_tmp_path, kind):
+    absolute = in_tmp_path / "elsewhere" / "absolute"
     names = ["../outside", str(absolute), "in/text", "in/unwanted"]
     if kind == "zip":
         data = zipped(*((name, b"text", 0) for name in names))
@@ -99,4 +92,4 @@ def test_only_the_wanted_members_are_written(place, kind):
     Path(f"mirror/tiny/a.{kind}").write_bytes(data)
     into = get(table(data, f"a.{kind}", unpack={"in/text": {"bytes": 4}}), Path("mirror"))
     assert [file.name for file in into.iterdir()] == ["text"]
-    assert not list(place.rglob("outside")) and not absolute.parent.exists()
+    assert not list(in_tmp_path.rglob("outside")) and not absolute.parent.exists()
