@@ -1,4 +1,4 @@
-"""The command claims: a known answer, seeds and items together, formats, mistakes, and the guide's example."""
+"""The command claims: a known answer, formats, mistakes, and the guide's example."""
 
 import json
 import math
@@ -77,36 +77,6 @@ def test_items_of_a_cluster_are_no_new_evidence(tmp_path):
     copies = judged(tmp_path, [run("a", left * 4, clusters=clusters), run("b", right * 4, clusters=clusters)])
     assert copies.p == pytest.approx(once.p, abs=1e-3)
     assert judged(tmp_path, [run("a", left * 4), run("b", right * 4)]).p < 1e-5
-
-
-def test_seeds_widen_what_items_decide(tmp_path):
-    """One training of each system decides nothing, however many items; three decide if their seeds agree."""
-    random = np.random.default_rng(0)
-    hard, noise = random.normal(size=2000), random.normal(0, 0.5, (6, 2000))
-    one = judged(tmp_path, [run("a", (hard + 0.2).tolist(), 1), run("b", hard.tolist(), 1)])
-    assert one.outcome == "inconclusive" and one.reason.startswith("only 1 of 3 seeds were run")
-    for spread, expected in ((0.01, "reproduced"), (0.3, "inconclusive")):
-        shifts = {"a": 0.2 + spread * np.array([-1, 0, 1]), "b": spread * np.array([1, -1, 0])}
-        items = [(system, seed, hard + shift) for system, row in shifts.items() for seed, shift in enumerate(row, 1)]
-        runs = [run(system, (one + own).tolist(), seed) for (system, seed, one), own in zip(items, noise, strict=True)]
-        verdict = judged(tmp_path, runs)
-        assert (verdict.outcome, verdict.effect.seeds) == (expected, 3)
-        parts = verdict.effect.seed_interval, verdict.effect.test_interval
-        whole = verdict.effect.interval.high - verdict.effect.interval.low
-        assert whole > 0.99 * max(part.high - part.low for part in parts)
-
-
-@pytest.mark.parametrize("kind", ["difference", "ratio"])
-def test_seeds_whose_effects_are_equal_decide_nothing(tmp_path, kind):
-    """As rounded scores may be. A variance of zero, up to floating-point numbers, would decide every claim."""
-    scores = [2.51, 2.52, 2.53]
-    runs = [run("b", score, seed) for seed, score in enumerate(scores, 1)]
-    runs += [run("a", score + 0.2 if kind == "difference" else 1.1 * score, seed) for seed, score in enumerate(scores, 1)]
-    found = judged(tmp_path, runs, effect=kind)
-    assert (found.outcome, found.p, found.effect.seeds) == ("inconclusive", None, 3)
-    assert found.reason == "the effect is the same on every seed and resampled test set, so how much it varies is not known"
-    runs[0]["metrics"]["accuracy"] *= 0.999
-    assert judged(tmp_path, runs, effect=kind).outcome == "reproduced"
 
 
 def test_no_effect_of_few_items_is_rarely_decided(tmp_path):
