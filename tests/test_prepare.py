@@ -1,11 +1,9 @@
 """Preparing corpora from tiny raw files made here; the real WikiText-2 and Multi30k where a mirror has them."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
-from tiny.world import served_environment
 
 from raretokens.errors import UserError
 from reproduction.corpora import bible
@@ -13,7 +11,7 @@ from reproduction.corpora.download import fetch
 from reproduction.corpora.own import take
 from reproduction.corpora.registry import PrepareJob, prepare
 from reproduction.pipeline import stages
-from reproduction.pipeline.job_file import job_text
+from reproduction.pipeline.job_file import job_text, read_job_file
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 ROOT = Path(__file__).parents[1]
@@ -320,23 +318,9 @@ def test_similarity_sets_are_counted():
         prepare("similarity", "similarity", RAW, OUT)
 
 
-def test_the_stages():
-    parameters = (ROOT / "params.yaml").read_text()
-    Path("params.yaml").write_text(parameters.replace("own: {}", "own: {lm-train: text/mine.txt}"))
-    Path("text").mkdir()
-    Path("text/mine.txt").write_text("mine\n")
-
-    def stage(*words: str) -> subprocess.CompletedProcess:
-        return subprocess.run([ROOT / "stages/run", "1", *words], env=served_environment(), capture_output=True, text=True)
-
-    assert stage("own", "lm-train").returncode == 0 and Path("data/raw/own/lm-train").read_text() == "mine\n"
-    untold = stage("prepare", "lm")
-    assert untold.stderr == "error: data/jobs/prepare/lm.json: no such file; dvc repro jobs makes it\n"
-    assert stage("jobs").returncode == 0
-    unknown = stage("prepare", "ml")
-    assert unknown.stderr == "error: data/jobs/prepare/ml.json: no such file; known: bible-verses, digits, lm, nmt\n"
-    failed = stage("prepare", "lm")
-    assert failed.returncode == 1 and failed.stderr.startswith("error: ") and failed.stderr.count("\n") == 1
+def test_without_job_files_the_stage_that_makes_them_is_named():
+    with pytest.raises(UserError, match="^data/jobs/prepare/lm.json: no such file; dvc repro jobs makes it$"):
+        read_job_file("prepare", "lm")
 
 
 def test_the_published_counts(mirror):
