@@ -141,38 +141,14 @@ def test_a_metric_that_scores_gain_is_adopted_without_scoring_again(scale):
     assert "belong to this code" in run(scale, "python", "-m", "reproduction", "verify").stdout
 
 
-@pytest.mark.parametrize(
-    ("edits", "refused"),
-    [
-        (
-            {"peak * (warmup / step) ** 0.5": "peak * (warmup / step) ** 0.51"},
-            {"train-lm@cosreg": "state after step 18"},
-        ),
-        (
-            {
-                ".square().sum() - n)": ".square().sum() - n - 1e-3 * unit.sum())",
-                "log_z.min() - log_z.max()": "log_z.min()",
-            },
-            {
-                "train-lm@cosreg": "state after step 9",
-                "score-lm@cosreg": "in the demo, score-lm@cosreg: reports/runs/lm/cosreg.json",
-            },
-        ),
-        (
-            {'"norm_rms": norm_rms,': '"norm_rms_renamed": norm_rms,'},
-            {"score-lm@cosreg": "in the demo, score-lm@cosreg: reports/runs/lm/cosreg.json"},
-        ),
-    ],
-    ids=["schedule", "loss-and-metric", "metric-removed"],
-)
-def test_code_that_does_something_else_is_refused(scale, edits, refused):
-    """A changed schedule of the learning rate, constant of a loss, or metric: nothing is adopted, nothing is changed."""
-    for old, new in edits.items():
-        edit(scale, old, new)
+def test_code_that_does_something_else_is_refused(scale):
+    """A changed constant of a loss, and a changed metric: nothing is adopted, nothing is changed."""
+    edit(scale, ".square().sum() - n)", ".square().sum() - n - 1e-3 * unit.sum())")
+    edit(scale, "log_z.min() - log_z.max()", "log_z.min()")
     status = run(scale, "git", "status", "--porcelain").stdout
     done = adopt(scale)
     assert done.returncode == 1
-    for stage, what in refused.items():
-        assert f"refused: {stage}: {what}" in done.stdout, done.stdout
+    assert "refused: train-lm@cosreg: state after step 9" in done.stdout, done.stdout
+    assert "refused: score-lm@cosreg: in the demo, score-lm@cosreg: reports/runs/lm/cosreg.json" in done.stdout, done.stdout
     assert "dvc.lock is as it was" in done.stdout
     assert run(scale, "git", "status", "--porcelain").stdout == status

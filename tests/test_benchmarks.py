@@ -3,7 +3,6 @@
 import csv
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -31,16 +30,6 @@ def test_the_constructions_that_are_timed_have_the_same_gradients(name, peer, dt
         gradients[method] = hidden.grad, weight.grad
     for own, other in zip(gradients[name], gradients[peer], strict=True):
         assert (own - other).abs().max() <= of_the_largest * other.abs().max()
-
-
-def test_a_method_that_cannot_run_here_keeps_its_row_with_the_reason(tmp_path):
-    import loss
-    import records
-
-    rows = loss.compare((8, 64, 8), ["liger"], "cpu", "float32", rounds=1)
-    records.keep(rows, tmp_path / "rows.csv", ("positions", "vocabulary", "width", "dtype"))
-    (row,) = read(tmp_path / "rows.csv")
-    assert row["method"] == "liger" and row["note"].startswith("liger_kernel ") and row["seconds"] == ""
 
 
 def test_ratios_of_the_loss_are_medians_over_passes_of_the_same_turn():
@@ -124,35 +113,6 @@ def test_both_loops_train_on_the_same_tokens_and_learn(size, tmp_path):
         for parameter in model.parameters():
             parameter -= 1e-5 * parameter.grad
         assert model(list(batch.inputs), batch.targets) < before
-
-
-def test_sentences_are_short_with_some_long_ones(tmp_path):
-    from workload import Workload
-
-    lengths = Workload.named("paper/nmt/base").write_pairs(tmp_path, "train", 20_000).lengths
-    assert 24 < lengths.mean() < 32 and np.corrcoef(lengths.T)[0, 1] > 0.9 and lengths.max() > 80 and lengths.min() >= 2
-    with pytest.raises(Exception, match="paper/nmt/gpt2m: no such size"):
-        Workload.named("paper/nmt/gpt2m")
-
-
-def test_a_profile_counts_the_kernels_of_a_gpu_and_not_the_operators_that_start_them():
-    from types import SimpleNamespace
-
-    import card
-    from torch.autograd import DeviceType
-
-    kernel = SimpleNamespace(device_type=DeviceType.CUDA, is_user_annotation=False)
-    operator = SimpleNamespace(device_type=DeviceType.CPU, is_user_annotation=False)
-    region = SimpleNamespace(device_type=DeviceType.CUDA, is_user_annotation=True)
-    assert [card.is_kernel(event) for event in (kernel, operator, region)] == [True, False, False]
-
-
-def test_a_row_of_a_gpu_names_a_loss_whose_compiler_failed(monkeypatch):
-    import card
-
-    assert card.with_loss("bfloat16") == "bfloat16"
-    monkeypatch.setattr(card.chunks, "FUSED", False)
-    assert card.with_loss("bfloat16") == "bfloat16; the loss without its compiled function"
 
 
 def read(path: Path) -> list[dict]:

@@ -34,13 +34,6 @@ def copy_declarations(folder: Path) -> None:
         copy.write_text(path.read_text(encoding="utf-8"))
 
 
-def test_a_file_has_the_name_of_its_paper_in_the_same_case(tmp_path):
-    copy_declarations(tmp_path)
-    (tmp_path / "claims/OEC.yaml").rename(tmp_path / "claims/oec.yaml")
-    with pytest.raises(UserError, match="claims/oec.yaml: the paper is 'OEC' in papers.yaml; should be the name of the file"):
-        load_declarations(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("file", "name", "change", "line"),
     [

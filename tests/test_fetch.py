@@ -213,15 +213,6 @@ def test_killed_and_resumed(place, server):
     assert server.seen[-1][1] == f"bytes={have}-"
 
 
-def test_a_failure_is_one_line_and_exit_code_1(place, server):
-    server.files["/data.bin"] = b"y" * len(DATA)
-    command = call(table(urls=[f"{server.root}/data.bin"]))
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
-    last = done.stderr.strip().split("\n")[-1]
-    assert done.returncode == 1 and "Traceback" not in done.stderr and not Path("data/raw").exists()
-    assert last.startswith("error: tiny") and digest(DATA) in last and f"{server.root}/data.bin" in last
-
-
 def test_a_package_comes_from_the_configured_index_and_is_not_run(place, server, monkeypatch):
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as wheel:

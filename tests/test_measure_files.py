@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import save, save_file
+from tiny.measured import write_word_level
 
 from raretokens.errors import UserError
 from raretokens.measure.measurement import MeasureOptions, measure_model
@@ -126,11 +127,8 @@ def test_arrays_are_read_in_any_order_of_bytes_and_of_rows(tmp_path, dtype, orde
 
 
 def test_the_tensor_of_model2vec_is_known_and_shared_rows_have_no_tokens(tmp_path):
-    from tokenizers import Tokenizer, models
-
     rows = RANDOM.normal(size=(30, 6)).astype(np.float32)
-    tokenizer = Tokenizer(models.WordLevel({f"w{place}": place for place in range(30)}, unk_token="w0"))
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    write_word_level(tmp_path, [f"w{place}" for place in range(30)], unk_token="w0")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "model2vec", "architectures": ["StaticModel"]}))
     save_file({"embeddings": rows}, tmp_path / "model.safetensors")
     for path in (tmp_path, tmp_path / "model.safetensors"):

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from tiny.update import PAD, N, S, build, facts, gradients, settings, update, whole
+from tiny.update import PAD, N, build, facts, gradients, settings, update, whole
 
 import raretokens
 from raretokens.errors import UserError
@@ -181,20 +181,6 @@ def test_switched_off_it_is_maximum_likelihood(name):
         for ours, plain in zip(own, mle, strict=True):
             asked = f"with {options}, {name} should be maximum likelihood with the label_smoothing of its facts"
             torch.testing.assert_close(ours, plain, atol=1e-15 if name in SHIPPED else 1e-12, rtol=0, msg=asked)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_micro_batches_add_up(name):
-    hidden, weight, targets, counts = update(5)
-    together, apart = build(name, {}), build(name, {})
-    for objective in (together, apart):
-        for seed in range(3):
-            objective.begin_step(update(seed)[3])
-        objective.begin_step(counts)
-    one = gradients(together.loss(hidden, weight, targets).loss, hidden, weight)
-    parts = [apart.loss(hidden[i : i + 1], weight, targets[i : i + 1]).loss for i in range(S)]
-    for ours, sum_of_parts in zip(one, gradients(sum(parts), hidden, weight), strict=True):
-        torch.testing.assert_close(ours, sum_of_parts, atol=1e-12, rtol=1e-12)
 
 
 HEADS = {"bias": Head(bias=torch.arange(N) / 10.0), "scale": Head(scale=0.5), "softcap": Head(softcap=1.5)}

@@ -1,5 +1,6 @@
-"""What the tests of measure share: a tiny Llama, the measurement of a path, and an environment without transformers."""
+"""What the tests of measure share: a tiny Llama, a tokenizer of words, the measurement of a path, and an environment without transformers."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,15 @@ def write_llama(folder: Path, rows: int, **special: int) -> None:
     shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
     config = transformers.LlamaConfig(vocab_size=rows, **shape, max_position_embeddings=64, **special)
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
+
+
+def write_word_level(folder: Path, words: Iterable[str], unk_token: str) -> None:
+    """Write a tokenizer of words between spaces, whose ids are their places."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token=unk_token))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def remove_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
