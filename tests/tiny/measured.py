@@ -1,4 +1,4 @@
-"""What the tests of measure share: a tiny Llama, a tokenizer of words, the measurement of a path, and an environment without transformers."""
+"""What tests of measure share: a tiny Llama, a tokenizer of words, the measurement of a path, a world without transformers."""
 
 from collections.abc import Iterable
 from pathlib import Path
