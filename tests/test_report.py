@@ -130,7 +130,7 @@ def test_neighbours_show_what_is_shared_with_print_and_which_are_rare(tmp_path):
 
 def test_the_index_names_the_corpora_when_they_are_not_the_scale_s(tmp_path):
     sheet = sheet_of(load(ROOT / "params.yaml"))
-    build.write(sheet.replaced(corpora={**sheet.corpora, "lm": "my-text"}), DECLARED, tmp_path)
+    build.write(sheet.replaced(corpora={**sheet.corpora, "lm": "my-text"}), DECLARED.replaced(figures={}), tmp_path)
     text = (tmp_path / "index.md").read_text()
     assert DECLARED.scales["demo"].text not in text and "`my-text` (language models)" in text
     assert DECLARED.scales["demo"].hides in text and "not the default text of this scale" in text
