@@ -10,6 +10,7 @@ import yaml
 from dvc.fs import localfs
 from dvc_data.hashfile.build import build
 from dvc_data.hashfile.db import HashFileDB
+from tiny import world
 
 from raretokens import csv_files
 from reproduction.commands import scale_commands
@@ -25,7 +26,7 @@ JOBS = {"score-lm@mle": "score-lm/mle.json", "score-lm@agg": "score-lm/agg.json"
 @pytest.fixture
 def scale(tmp_path, monkeypatch) -> Path:
     """A scale whose three stages were run with its parameters, and one that its params.yaml no longer has."""
-    shutil.copy(ROOT / "params.yaml", tmp_path)
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(world.parameters(), sort_keys=False))
     monkeypatch.chdir(tmp_path)
     jobs = {str(path): content for path, content in job_files(load()).items()}
     stages = {}
