@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tiny.world import served_environment
 
 from raretokens.errors import UserError
 from reproduction.pipeline.surroundings import check_folder, git
@@ -174,8 +175,8 @@ def test_stages_start_their_own_checkout_whatever_cdpath_is(tmp_path, name):
     for one in (ROOT / "stages").iterdir():
         shutil.copy(one, tmp_path / "stages")
     (tmp_path / "src").symlink_to(ROOT / "src")
-    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
-    variables = os.environ | {"CDPATH": f"{tmp_path}/else", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    variables = served_environment() | {"CDPATH": f"{tmp_path}/else"}
+    variables["PATH"] = f"{tmp_path}/bin:{variables['PATH']}"
     arguments = {"run": ["1", "jobs"], "cluster": ["--print"], "parallel": []}[name]
     done = subprocess.run([f"stages/{name}", *arguments], cwd=tmp_path, env=variables, capture_output=True, text=True)
     if name == "parallel":
@@ -186,7 +187,7 @@ def test_stages_start_their_own_checkout_whatever_cdpath_is(tmp_path, name):
 
 @pytest.mark.parametrize(("gpus", "seen"), [(2, {"0", "1"}), (0, {""})])
 def test_more_jobs_than_gpus_share_them(tmp_path, gpus, seen):
-    """Four runs of a second each, three at a time: no run gets a GPU that is not there."""
+    """Four runs of a third of a second each, three at a time: no run gets a GPU that is not there."""
     for name in ("stages", "bin"):
         (tmp_path / name).mkdir()
     shutil.copy(ROOT / "stages/parallel", tmp_path / "stages")
@@ -194,7 +195,7 @@ def test_more_jobs_than_gpus_share_them(tmp_path, gpus, seen):
     script(tmp_path / "bin/nvidia-smi", f"#!/bin/sh\nfor n in $(seq {gpus}); do echo GPU $n; done\n")
     script(tmp_path / "bin/python", "#!/bin/sh\n[ $4 ] || for n in 1 2 3 4; do echo train-lm@$n score-lm@$n; done\n")
     script(tmp_path / "bin/dvc", """#!/bin/sh
-case "$*" in status*) echo '{}' ;; *" train"*) echo "$CUDA_VISIBLE_DEVICES $*" >> calls; sleep 1 ;; esac
+case "$*" in status*) echo '{}' ;; *" train"*) echo "$CUDA_VISIBLE_DEVICES $*" >> calls; sleep 0.3 ;; esac
 """)
     variables = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
     variables.pop("CUDA_VISIBLE_DEVICES", None)
@@ -279,7 +280,8 @@ def test_only_translation_has_the_settings_of_torch_for_ever_new_sizes(tmp_path,
 
 @pytest.mark.parametrize("command", [["stages/parallel"], ["stages/cluster"], ["stages/run", "1", "jobs"]])
 def test_a_start_in_another_folder_is_one_line(tmp_path, command):
-    done = subprocess.run([ROOT / command[0], *command[1:]], cwd=tmp_path, capture_output=True, text=True)
+    given, variables = [ROOT / command[0], *command[1:]], served_environment()
+    done = subprocess.run(given, cwd=tmp_path, env=variables, capture_output=True, text=True)
     expected = "error: params.yaml: no such file; run from the folder of a scale (the top level or scales/*)\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
     assert not any(tmp_path.iterdir())
