@@ -133,13 +133,14 @@ def weights(trained: Any) -> dict[str, torch.Tensor]:
     return {name: value.detach().clone() for name, value in trained.model.named_parameters()}
 
 
-def main(folder: str, name: str) -> None:
+def main(folder: str, *names: str) -> None:
     torch.set_num_threads(1)
-    trained = trainer(Path(folder) / "scratch", "gpt2", name, micro_batches=2, processes=2)
-    trained.train()
-    found = trained.evaluate()
-    if trained.is_world_process_zero():
-        torch.save({"losses": losses(trained), "metrics": found, "weights": weights(trained)}, f"{folder}/{name}.pt")
+    for name in names:
+        trained = trainer(Path(folder) / "scratch", "gpt2", name, micro_batches=2, processes=2)
+        trained.train()
+        found = trained.evaluate()
+        if trained.is_world_process_zero():
+            torch.save({"losses": losses(trained), "metrics": found, "weights": weights(trained)}, f"{folder}/{name}.pt")
     served.end()
 
 
