@@ -90,7 +90,7 @@ def _load_config(folder: Path) -> tuple[Any, list[type[nn.Module]]]:
     except Exception as error:  # config.json may contain anything
         raise UserError(f"transformers cannot read config.json: {first_line(error)}") from None
     for name in config.architectures or []:
-        model_class = getattr(transformers, name, None)
+        model_class = getattr(transformers, name, None) if isinstance(name, str) else None
         if isinstance(model_class, type) and issubclass(model_class, transformers.PreTrainedModel):
             return config, [model_class]
     mappings = [getattr(transformers, name) for name in AUTO_CLASSES]
