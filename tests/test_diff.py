@@ -69,9 +69,10 @@ def diff(folder: Path, *revision: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess([], code, out.getvalue(), said.getvalue())
 
 
-@pytest.fixture(params=[".", "scales/small"])
+@pytest.fixture
 def world(request, tmp_path) -> Path:
-    folder = tmp_path / request.param
+    """Reports that are in git: at its top, or in the folder that a test has by `PLACES`."""
+    folder = tmp_path / getattr(request, "param", ".")
     (folder / "reports/tables").mkdir(parents=True)
     (folder / "reports/figures").mkdir()
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -92,6 +93,9 @@ def world(request, tmp_path) -> Path:
     return folder
 
 
+PLACES = pytest.mark.parametrize("world", [".", "scales/small"], indirect=True)
+
+
 def edit(world: Path, name: str, old: str, new: str) -> None:
     path = world / name
     text = path.read_text()
@@ -99,12 +103,14 @@ def edit(world: Path, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+@PLACES
 def test_the_files_of_a_revision_are_all_below_the_folder(world, monkeypatch):
     monkeypatch.chdir(world)
     found = sorted(path.name for path in (world / "reports/figures").iterdir())
     assert Revision("HEAD").files("reports/figures") == found and Revision("HEAD").files("nowhere") == []
 
 
+@PLACES
 def test_unchanged_reports_pass(world):
     done = diff(world)
     assert done.returncode == 0, done.stderr
@@ -276,6 +282,7 @@ def demo(world) -> Path:
     return world
 
 
+@PLACES
 def test_reports_that_git_ignores_are_compared_with_their_expected_copy(demo):
     done = diff(demo)
     assert done.returncode == 0 and "0 cells moved" in done.stdout, done.stderr
