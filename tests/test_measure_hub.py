@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,28 +15,35 @@ from safetensors.torch import load, save_file
 from tiny.hub_server import COMMIT, HubServer, serve_models
 from tqdm import tqdm
 
-MEASURE = """
-import json, sys
-from pathlib import Path
 from raretokens.errors import UserError
+from raretokens.measure import hub as hub_requests
 from raretokens.measure.measurement import MeasureOptions, measure_model
 from raretokens.measure.model import load_model
 from raretokens.measure.texts import find_texts
-options = MeasureOptions(find_texts(Path(sys.argv[1]), None), max_tokens=100)
-for name in sys.argv[2:]:
-    try:
-        found = measure_model(load_model(name), options, lambda line: None)
-        answer = [{"role": one.embedding, "facts": one.facts, "metrics": one.metrics, "notes": one.notes} for one in found]
-    except UserError as error:
-        answer = str(error)
+
+OFFLINE = """
+import json, sys
+from test_measure_hub import answers
+for answer in answers(*sys.argv[1:]):
     print(json.dumps(answer, default=float))
 """
 OF_TEXT = {"ppl", "uniq", "token_share", "continuation", "continuation_of_text"}  # metrics that need all weights
 
 
+def answers(text: str, *names: str) -> Iterator[list | str]:
+    """What the embeddings of each model have, or the line that refuses it."""
+    options = MeasureOptions(find_texts(Path(text), None), max_tokens=100)
+    for name in names:
+        try:
+            found = measure_model(load_model(name), options, lambda line: None)
+            yield [{"role": one.embedding, "facts": one.facts, "metrics": one.metrics, "notes": one.notes} for one in found]
+        except UserError as error:
+            yield str(error)
+
+
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory) -> Iterator[SimpleNamespace]:
-    """Models owner/NAME in `root`, a server of them, and `measure(*names)`, which measures in a process of its own."""
+def models(tmp_path_factory) -> Iterator[SimpleNamespace]:
+    """Models owner/NAME in `owner`, a server of them, and a text."""
     hf = pytest.importorskip("transformers")
     root, text = tmp_path_factory.mktemp("models"), tmp_path_factory.mktemp("text") / "text.txt"
     words = [f"w{number}" for number in range(297)]
@@ -64,15 +72,38 @@ def hub(tmp_path_factory) -> Iterator[SimpleNamespace]:
         (owner / name / file).parent.mkdir(parents=True)
         (owner / name / file).write_bytes(b"")
 
-    def measure(cache: Path, *names: str, **environment: str) -> tuple[list, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "TRANSFORMERS_"))}
-        given = {"HF_ENDPOINT": server.url, "HF_HOME": str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", MEASURE, text, *names]
-        run = subprocess.run(command, capture_output=True, text=True, check=True, env=kept | given | environment)
-        return [json.loads(line) for line in run.stdout.splitlines()], run.stderr
-
     with serve_models(root) as server:
-        yield SimpleNamespace(owner=owner, server=server, measure=measure)
+        yield SimpleNamespace(owner=owner, server=server, text=str(text))
+
+
+@pytest.fixture
+def hub(models, tmp_path, monkeypatch, capsys) -> SimpleNamespace:
+    """The same, and `measure(*names)`, which asks that server and keeps in `tmp_path` what it has read."""
+    library = pytest.importorskip("huggingface_hub")
+    constants, place = library.constants, partial(library.cached_assets_path, assets_dir=tmp_path / "assets")
+
+    def ask(url: str) -> None:
+        monkeypatch.setattr(constants, "ENDPOINT", url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}")
+
+    def measure(*names: str) -> tuple[list, str]:
+        found = json.loads(json.dumps([*answers(models.text, *names)], default=float))
+        return found, capsys.readouterr().err
+
+    def measure_offline(*names: str) -> list:
+        """In a process that begins with HF_HUB_OFFLINE, which is read once."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "TRANSFORMERS_"))}
+        kept |= {"HF_ENDPOINT": models.server.url, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+        kept["PYTHONPATH"] = os.pathsep.join((str(Path(__file__).parent), *sys.path))
+        command = [sys.executable, "-c", OFFLINE, models.text, *names]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=kept)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    ask(models.server.url)
+    monkeypatch.setattr(library, "cached_assets_path", place)
+    monkeypatch.setattr(hub_requests, "IS_OFFLINE", False)
+    models.server.sent.clear(), models.server.requests.clear()
+    return SimpleNamespace(**vars(models), ask=ask, measure=measure, measure_offline=measure_offline)
 
 
 def header_length(path: Path) -> int:
@@ -87,7 +118,7 @@ def served_weights(server: HubServer, name: str) -> int:
 def test_numbers_are_those_of_the_folder_from_fewer_bytes_that_are_read_once(hub, tmp_path):
     names = ["tied", "sharded", "bert"]
     on_hub = [f"hf://owner/{name}" for name in names]
-    found, told = hub.measure(tmp_path, *on_hub, *(str(hub.owner / name) for name in names))
+    found, told = hub.measure(*on_hub, *(str(hub.owner / name) for name in names))
     roles = [["input and output (tied)"], ["input", "output"], ["input and output (tied)"]]
     assert [[one["role"] for one in answer] for answer in found[:3]] == roles
     assert len(list((hub.owner / "sharded").glob("*.safetensors"))) > 3
@@ -109,15 +140,14 @@ def test_numbers_are_those_of_the_folder_from_fewer_bytes_that_are_read_once(hub
     assert not list(tmp_path.rglob("*.part"))
 
     hub.server.sent.clear(), hub.server.requests.clear()
-    again, told = hub.measure(tmp_path, *on_hub)
+    again, told = hub.measure(*on_hub)
     assert again == found[:3]
     assert {*hub.server.requests} == {f"/api/models/owner/{name}/revision/main" for name in names}
     assert "owner/tied: read nothing of " in told
 
     hub.server.requests.clear()
-    at_commit, offline, refused = hub.measure(
-        tmp_path, f"hf://owner/tied@{COMMIT}", "hf://owner/tied", "hf://owner/elsewhere", HF_HUB_OFFLINE="1"
-    )[0]
+    names = f"hf://owner/tied@{COMMIT}", "hf://owner/tied", "hf://owner/elsewhere"
+    at_commit, offline, refused = hub.measure_offline(*names)
     assert at_commit[0]["metrics"] == offline[0]["metrics"] == found[0][0]["metrics"]
     assert "the Hub was not reached, so the cached commit is measured (" in "\n".join(offline[0]["notes"])
     assert refused == (
@@ -140,12 +170,13 @@ def test_refusals_are_one_line_that_says_what_to_do(hub, tmp_path):
         "hf://owner/whole": "http://127.0.0.1:PORT ignores range requests (status 200 for model.safetensors); `hf download ",
         "hf://owner/tied/model.safetensors": "should be hf://owner/name or hf://owner/name@revision",
     }  # fmt: skip
-    found, told = hub.measure(tmp_path, *messages)
+    found, told = hub.measure(*messages)
     for (name, message), answer in zip(messages.items(), found, strict=True):
         assert answer.startswith(f"{name}: {message.replace('PORT', str(hub.server.server_port))}") and "\n" not in answer
     assert "Traceback" not in told
     assert not [path for path in tmp_path.rglob("commits/*") if path.is_dir() and path.suffix != ".part"]
-    (unreachable,), _ = hub.measure(tmp_path, "hf://owner/tied", HF_ENDPOINT="http://127.0.0.1:9")
+    hub.ask("http://127.0.0.1:9")
+    (unreachable,), _ = hub.measure("hf://owner/tied")
     assert unreachable.startswith("hf://owner/tied: http://127.0.0.1:9 cannot be reached (")
     assert unreachable.endswith("; check the network, or HF_ENDPOINT")
 
@@ -153,7 +184,7 @@ def test_refusals_are_one_line_that_says_what_to_do(hub, tmp_path):
 def test_a_connection_that_breaks_leaves_nothing_half_written(hub, tmp_path):
     headers = len(list((hub.owner / "sharded").glob("*.safetensors")))
     hub.server.breaks = [True, *[False] * headers, False, True]  # the only header of one model; the second tensor of the other
-    (broken_header, broken_tensor, found), _ = hub.measure(tmp_path, "hf://owner/tied", *["hf://owner/sharded"] * 2)
+    (broken_header, broken_tensor, found), _ = hub.measure("hf://owner/tied", *["hf://owner/sharded"] * 2)
     assert broken_header.startswith("hf://owner/tied: the connection broke within model.safetensors (")
     assert broken_tensor.startswith("hf://owner/sharded: the connection broke within model-0000")
     assert hub.server.breaks == [] and [one["role"] for one in found] == ["input", "output"]
