@@ -56,6 +56,13 @@ def copy_declarations(folder: Path) -> None:
         ("figures", "agg-figure-5", sweep(kind="effect", claim="agg-raise"), "claim 'agg-raise' is not declared in"),
         ("columns", "bleu", [{"title": "t", "metric": "chrf", "interval": "chrg"}], "metric 'chrg' is not declared"),
         ("claims/AGG", "agg-raises-isotropy", {"why": "as {agg-raise}"}, "agg-raises-isotropy.why: claim 'agg-raise' is not"),
+        ("claims/AGG", "agg-raises-isotropy", {"expect": "bigger"}, "claims/AGG.yaml: agg-raises-isotropy.expect: 'bigger'"),
+        (
+            "claims/AGG",
+            "agg-improves-bleu",
+            {"left": {"runs": ["base-agf"], "metric": "bleu.tokenised", "reported": ["agg_table6", "AGG", "BLEU", "Base"]}},
+            "agg-improves-bleu.left.runs: run 'base-agf' is in no table and on no run sheet; the nearest is base-agg",
+        ),
         ("claims/AGG", "agg-raises-isotropy", {"needs": ["not-colapsed"]}, "precondition 'not-colapsed' is not declared"),
         ("tables/AGG", "agg-1", {"tokens": "word"}, "no task has such tokens; the nearest is words"),
         ("columns", "bleu", [{"title": "t", "metrik": "chrf"}], "columns.yaml: bleu.0.metrik: unknown key"),

@@ -1,21 +1,17 @@
 """Tables from scores made by hand; the project's own declarations against the reported numbers."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from tiny.run_sheet import DECLARED, cells_of, line, scored
 
-from raretokens.errors import UserError
-from reproduction.papers.load import load_declarations
 from reproduction.papers.task_scores import TaskScores
 from reproduction.pipeline.jobs import run_sheet as sheet_of
 from reproduction.pipeline.parameters_file import load
 from reproduction.report import build
 from reproduction.report.cells import Cell, significant
-from reproduction.report.tables import MARKS, marked, remarks, to_markdown
+from reproduction.report.tables import MARKS, marked, remarks
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -82,28 +78,6 @@ def test_a_cell_is_the_mean_over_seeds_beside_the_printed_number(world):
     assert cells["Freeze", "PPL Freq"].status == "not run"  # no such score
 
 
-def test_rows_average_the_seeds_of_most_rows_and_differ_from_the_baseline_over_shared_ones(tmp_path):
-    bleu = {"mle": (20, 24, 25), "cosreg": (21, 23, 24), "agg": (22, 25, 26), "adversarial": (21,)}
-    runs = {
-        f"base-{name}{f'-{seed}' if seed > 1 else ''}": {"seed": seed, "metrics": {"bleu": {"tokenised": value}}}
-        for name, values in bleu.items()
-        for seed, value in enumerate(values, 1)
-    }
-    sheet = {name: line(name.split("-")[1], seed=one["seed"], tokens="nmt") for name, one in runs.items()}
-    cells = {
-        row: cell
-        for (row, column), cell in by_place(cells_of("agg-6", scored(tmp_path, runs, sheet, "nmt"))).items()
-        if column == "Base"
-    }
-    baseline, cosreg, adversarial = (
-        cells[row]
-        for row in ("Transformer (Vaswani et al., 2017)", "CosReg (Gao et al., 2019)", "Adv MLE (Wang et al., 2019)")
-    )
-    assert (baseline.measured, cosreg.measured, adversarial.measured) == ("23.00", "22.67", "21.00")
-    assert "seed 1 alone; other rows average seeds 1, 2, 3" in adversarial.remark and not cosreg.remark
-    assert (cosreg.direction, adversarial.direction) == ("opposite", "same")  # 21 is more than 20, of the same seed
-
-
 def test_a_size_that_trains_for_another_time_says_so(tmp_path):
     runs = {
         f"{size}-{name}": {"seed": 1, "metrics": {"bleu": {"tokenised": 20}}, "parameters": [["steps", updates]]}
@@ -133,24 +107,6 @@ def test_other_runs_follow_and_rows_without_a_run_say_why(world):
     ]  # freeze has its row in another table
 
 
-def test_quoted_rows_keep_their_mark_and_take_our_number(tmp_path):
-    mle = {"seed": 1, "metrics": {"bleu": {"tokenised": 20.0}}}
-    world = scored(tmp_path, {"base-mle": mle}, {"base-mle": line("mle", tokens="nmt")}, "nmt")
-    cells = by_place(cells_of("agg-6", world))
-    transformer, spectrum = "Transformer (Vaswani et al., 2017)", "SC (Wang et al., 2020)"
-    assert cells[transformer, "Base"].status == "differs"
-    assert cells[transformer, "Big"].status == "quoted"
-    assert cells[spectrum, "Base"].status == "quoted"
-    text = to_markdown(DECLARED.tables["agg-6"], list(cells.values()))
-    assert "20.00 (27.30†)" in text and "— (28.45†)" in text
-
-
-def test_the_grid_shows_ours_and_print(world):
-    text = to_markdown(DECLARED.tables["agg-1"], cells_of("agg-1", world))
-    assert "| MLE |  — (16.58)".replace("  ", " ") in text
-    assert "**810 ± 10** (813.76)" in text
-
-
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
 def test_each_scale_can_name_itself(folder):
     assert load(ROOT / folder / "params.yaml").scale in DECLARED.scales
@@ -162,28 +118,6 @@ def test_the_text_of_a_scale_is_the_first_corpus_of_each_task():
     further = parameters.corpora["lm"].replaced(corpus="wikitext-2")
     sheet = sheet_of(parameters.replaced(corpora={**parameters.corpora, "more": further}))
     assert sheet.corpora["lm"] == parameters.corpora["lm"].corpus != further.corpus
-
-
-def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
-    shutil.copytree(PRINTED, tmp_path, dirs_exist_ok=True)
-    tree = yaml.safe_load((PRINTED / "claims/AGG.yaml").read_text())
-    tree["agg-raises-isotropy"]["left"]["metric"] = "isotropie.total"
-    (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump(tree))
-    with pytest.raises(UserError, match=r"claims/AGG.yaml: agg-raises-isotropy: metric 'isotropie.total'"):
-        load_declarations(tmp_path)
-    tree["agg-raises-isotropy"]["expect"] = "bigger"
-    (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump(tree))
-    with pytest.raises(UserError, match=r"claims/AGG.yaml: agg-raises-isotropy.expect: 'bigger'"):
-        load_declarations(tmp_path)
-    tree = yaml.safe_load((PRINTED / "claims/AGG.yaml").read_text())
-    tree["agg-improves-bleu"]["left"]["runs"] = ["base-agf"]
-    (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump({"agg-improves-bleu": tree["agg-improves-bleu"]}))
-    (tmp_path / "figures.yaml").write_text("{}")
-    with pytest.raises(UserError, match=r"agg-improves-bleu.left.runs: run 'base-agf' .* nearest is base-agg"):
-        load_declarations(tmp_path)
-    (tmp_path / "claims/AGG.yaml").write_text("a: [")
-    with pytest.raises(UserError, match=r"claims/AGG.yaml: not YAML: [^\n]+$"):
-        load_declarations(tmp_path)
 
 
 def test_the_report_of_an_empty_world_says_not_run(tmp_path):
