@@ -12,7 +12,7 @@ from tiny.states import row, save, throw, written
 from tiny.trainer import trainer
 
 from raretokens.errors import UserError
-from reproduction.training import checked_files, loop, saving
+from reproduction.training import checked_files, saving
 from reproduction.training.checked_files import Log, Position, checksum
 from reproduction.training.recipe import Execution
 from reproduction.training.rule import is_worse, latest
@@ -185,15 +185,6 @@ def test_neither_memory_nor_a_save_grows_with_the_log(tmp_path, monkeypatch, row
     assert sum(written) == 2 * more < 70_000
     assert (tmp_path / "out/log.tsv").read_bytes() == run.log.path.read_bytes()
     assert max(path.stat().st_size for path in run.path.glob("state-*")) < 5000
-
-
-def test_the_stop_is_checked_after_a_validation_in_a_few_numbers(folder, monkeypatch):
-    compared = []
-    monkeypatch.setattr(loop, "is_worse", lambda nlls, window: compared.append(len(nlls)))
-    trained = trainer(folder, "lm", "mle", steps=60, validate_every=2, stop_window=3)
-    trained.run()
-    trained.state.remove()
-    assert len(compared) == 60 / 2 + 1 - 1 and max(compared) == 3 + 2
 
 
 @pytest.mark.parametrize("window", [0, 1, 5])
