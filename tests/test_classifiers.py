@@ -26,6 +26,8 @@ from reproduction.training.models import cnn, rcnn
 from reproduction.training.models.registry import build, stored
 
 RUNS = [(task, name) for task in ("images", "classify") for name in applying(task)]
+# Of images the plain objective and three with state of different kinds; test_training has all of them.
+STOPPED = [run for run in RUNS if run[0] != "images" or run[1] in ("mle", "agg", "frage", "coupled_adam")]
 TEXTS = [[7, 9, 2], [5, 6, 7, 8, 11, 2], [4]]
 
 
@@ -180,7 +182,7 @@ def test_micro_batches_change_nothing(folder, task, name):
         torch.testing.assert_close(found[1][key], value, atol=1e-9, rtol=1e-9, msg=key)
 
 
-@pytest.mark.parametrize(("task", "name"), RUNS)
+@pytest.mark.parametrize(("task", "name"), STOPPED)
 def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, task, name):
     settings = {"dropout": 0.2, "dtype": torch.float32}
     unbroken = classifier(folder, task, name, **settings)
