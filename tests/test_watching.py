@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tiny.states import stop
 from tiny.trainer import trainer, weights
 
 from raretokens.errors import UserError
@@ -30,13 +31,6 @@ class Recorder(Observer):
         self.events.append(("updated", dict(row), tokens))
 
 
-def stopped(trained, step):
-    trained.state.check_parent = lambda: trained.step < step or pytest.fail("stop")
-    with pytest.raises(pytest.fail.Exception):
-        trained.run()
-    trained.state._lock.close()
-
-
 def test_observers_are_told_each_update_once_with_its_row_of_the_log(folder):
     first, second = Recorder(), Recorder()
     watched = trainer(folder, "lm", "agg", validate_every=2, observer=Observers(first, second))
@@ -55,7 +49,7 @@ def test_observers_are_told_each_update_once_with_its_row_of_the_log(folder):
 
 
 def test_after_a_stop_observers_are_told_where_it_goes_on(folder):
-    stopped(trainer(folder, "lm", "mle", save_updates=2), 5)
+    stop(trainer(folder, "lm", "mle", save_updates=2), 5)
     recorder = Recorder()
     resumed = trainer(folder, "lm", "mle", observer=recorder)
     resumed.run()
@@ -154,7 +148,7 @@ def test_trackers_are_sent_the_log(folder, stub):
 def test_trackers_go_on_after_a_stop(folder, stub):
     """Nothing is taken away, and what was sent after the last save is sent again."""
     first, second = (Trackers({"dvclive": {}}, "lm-agg", folder / "tracked") for _ in range(2))
-    stopped(trainer(folder, "lm", "agg", save_updates=2, observer=first), 5)
+    stop(trainer(folder, "lm", "agg", save_updates=2, observer=first), 5)
     earlier = folder / "tracked/dvclive/lm-agg/earlier"
     earlier.mkdir(parents=True)
     resumed = trainer(folder, "lm", "agg", observer=second)

@@ -1,5 +1,6 @@
 """Saved states of a run, made up for tests."""
 
+import pytest
 import torch
 
 from reproduction.training.state import State
@@ -11,6 +12,14 @@ def row(step: int, valid: float | None = None) -> dict:
 
 def throw(error: BaseException) -> None:
     raise error
+
+
+def stop(trained, step: int) -> None:
+    """Train until after a step, as if the parent were gone then; another trainer can go on from the last state."""
+    trained.state.check_parent = lambda: trained.step < step or pytest.fail("stop")
+    with pytest.raises(pytest.fail.Exception):
+        trained.run()
+    trained.state._lock.close()
 
 
 def written(trained) -> int:
