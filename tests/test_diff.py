@@ -315,6 +315,7 @@ def test_a_share_is_of_the_older_number_and_the_wider_bound_counts():
     assert EXACT.allows(1, 1) and not EXACT.allows(1, 1 + 1e-9)
 
 
+@PLACES
 def test_verdicts_and_headline_metrics_come_before_other_cells(world):
     edit(world, "reports/figures/agg-figure-5.csv", "0.03,1", "0.03,90")  # out of tolerance
     edit(world, "reports/decomposition.csv", "mass.rare,3,3.8", "mass.rare,3,4.8")
@@ -327,6 +328,7 @@ def test_verdicts_and_headline_metrics_come_before_other_cells(world):
     assert others.index("figures/agg-figure-5.csv") < others.index("decomposition.csv")
 
 
+@PLACES
 def test_a_parameter_that_differs_is_named(world):
     edit(world, "params.yaml", "alpha: 0.03", "alpha: 0.04")
     done = diff(world)
