@@ -1,6 +1,6 @@
 """How often does the 95 % interval of a difference contain the true difference? Systems, seeds and test items are simulated.
 
-    OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py --ratios 1 --out benchmarks/interval-coverage.csv
+    OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py --ratios 1 --replicates 2000 --out benchmarks/interval-coverage.csv
 
 Every pair of systems has the same items. A score has a part of the item, one of the item and the system, one of the seed and the
 system, and noise of all three. A real score is the sum. A binary score says whether the sum is positive. The interval is that of
