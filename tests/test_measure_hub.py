@@ -27,7 +27,7 @@ from test_measure_hub import answers
 for answer in answers(*sys.argv[1:]):
     print(json.dumps(answer, default=float))
 """
-OF_TEXT = {"ppl", "uniq", "token_share", "continuation", "continuation_of_text"}  # metrics that need all weights
+OF_TEXT = {"ppl", "uniq", "token_share", "continuation", "continuation_of_text", "loss_by_rank"}  # metrics that need all weights
 
 
 def answers(text: str, *names: str) -> Iterator[list | str]:

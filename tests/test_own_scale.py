@@ -37,7 +37,10 @@ def own(*words: str) -> None:
 def test_a_text_has_runs_of_four_objectives_and_no_other_task(clone, capsys, monkeypatch):
     own("mine", "train", "valid", "test", "--languages", "de", "--seeds", "2")
     said = capsys.readouterr().out
-    assert said.startswith("clone/scales/mine: 8 runs of mle, agg, freeze, ember\nnext: cd clone/scales/mine; dvc repro enc")
+    runs, vocabulary, following = said.splitlines()
+    assert runs == "clone/scales/mine: 8 runs of mle, agg, freeze, ember"
+    assert vocabulary == "a short text may need a smaller vocabulary than 4000 (clone/scales/mine/params.yaml)"
+    assert following.startswith("next: cd clone/scales/mine; dvc repro enc")
     monkeypatch.chdir(clone / "scales/mine")
     found = load()
     assert [(run.name, run.objective, run.seed) for run in found.every_run()][3:6] == [
