@@ -122,13 +122,14 @@ def write_chart(found: list[Decomposition], scores: AllScores, path: Path) -> No
     A point is a run with a seed, and a line is the logit-bias baseline of a seed of maximum likelihood.
     """
     part = scores[TASK]
-    panels: dict[str, list[Decomposition]] = {}
+    panels: dict[str, dict[str, str]] = {}  # run of maximum likelihood -> run -> its name without the prefix of the model config
     for one in found:
         if mle := part.baseline_run(one.run):
-            panels.setdefault(mle, []).append(one)
+            panels.setdefault(mle, {})[one.run] = one.run.removeprefix(mle.removesuffix("mle"))
     if not panels:
         return
-    styles = dict(zip(dict.fromkeys(one.objective for one in found), zip(COLOURS * 3, MARKERS * 3, strict=False), strict=False))
+    names = dict.fromkeys(name for own in panels.values() for name in own.values())
+    styles = dict(zip(names, zip(COLOURS * len(names), MARKERS * len(names), strict=False), strict=False))
     with rc_context(PLOT_STYLE):
         columns = min(len(panels), 3)
         rows = -(-len(panels) // columns)
@@ -136,10 +137,10 @@ def write_chart(found: list[Decomposition], scores: AllScores, path: Path) -> No
         axes = canvas.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for axis, (mle, own) in zip(axes.flat, panels.items(), strict=False):
             _draw_frontiers(axis, list(part.repeats(mle)), part)
-            for one in own:
-                points, (colour, marker) = np.array(list(_points(one.run, scores))), styles[one.objective]
+            for run, name in own.items():
+                points, (colour, marker) = np.array(list(_points(run, scores))), styles[name]
                 if len(points):
-                    axis.plot(*points.T, marker, color=colour, markersize=5, label=one.objective)
+                    axis.plot(*points.T, marker, color=colour, markersize=5, label=name)
             axis.plot([1], [1], "+", color="black", markersize=9, label="maximum likelihood")
             axis.set(title=f"compared with {mle}", yscale="log")
         low, high = axes[0, 0].get_ylim()
@@ -148,8 +149,8 @@ def write_chart(found: list[Decomposition], scores: AllScores, path: Path) -> No
         for axis in axes.flat:
             axis.minorticks_off()
             axis.set_visible(axis.has_data())
-        canvas.supxlabel("total perplexity / maximum likelihood", fontsize=9)
-        canvas.supylabel("perplexity of rare targets / maximum likelihood", fontsize=9)
+        canvas.supxlabel("total perplexity (both divided by maximum likelihood's)", fontsize=9)
+        canvas.supylabel("perplexity of rare targets", fontsize=9)
         shown = {text: handle for axis in axes.flat for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)}
         canvas.legend(shown.values(), shown.keys(), loc="outside upper center", fontsize=7.6, ncols=columns + 1)
         save(canvas, path)
