@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,8 +31,6 @@ from reproduction.report.diff import Revision, accept, compare, to_markdown
 
 MAX_FILES = 6  # files per stage; a longer list is replaced by the common folder
 HEADER = ("stage", "how many", "reads", "writes")
-WIDTH = 120  # columns of the summary
-SHOWN = 4  # files that it names
 # The page of plots. `{...}` are filled by DVC. Its own page would load Vega from the network.
 PLOTS_PAGE = """<!DOCTYPE html>
 <meta charset="utf-8">
@@ -118,41 +115,6 @@ def _summarize(files: list[Any]) -> str:
 
 
 # Reports.
-
-
-def show_summary(_: argparse.Namespace) -> None:
-    """Print the findings of a scale with their intervals, what moved against the committed reports, and where the pages are."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    load()
-    findings = paths.REPORTS / "findings.md"
-    if not findings.exists():
-        raise UserError(f"{findings}: no such file; dvc repro makes it")
-    print("\nWhat this scale found:")
-    Console(width=WIDTH, highlight=False).print(Markdown(findings.read_text(encoding="utf-8")))
-    counts = {kind: len({*(paths.REPORTS / kind).glob("*.csv")}) for kind in ("tables", "figures")}
-    print(f"Reports: {counts['tables']} tables and {counts['figures']} figures; {paths.REPORTS}/index.md lists them.")
-    site = root() / "build/site/index.html"
-    print(f"Site: {site if site.exists() else 'make site builds it'}")
-    are_in_git = bool(git("ls-files", f"{paths.REPORTS}"))
-    print(_moves("the committed reports" if are_in_git else f"{paths.EXPECTED}/"))
-    if not are_in_git:  # dvc metrics diff compares with a commit
-        print(f'To compare with later runs: git add --force dvc.lock {paths.REPORTS} && git commit -m "Demo on this machine"')
-    print("Next: dvc exp run -S alpha=0.04 trains what depends on alpha again, such as AGG's language models.")
-    print("Then: dvc metrics diff shows which main effects moved, and make diff every cell.")
-
-
-def _moves(known: str) -> str:
-    """Return a sentence on the cells that moved against known reports, or why they cannot be compared."""
-    try:
-        moves = compare(Revision("HEAD"), _declared())
-    except (UserError, OSError) as error:
-        return f"Comparison with {known}: {error}"
-    files = Counter(f"{move.file}" for move in moves if move.out)
-    where = f": {', '.join(f'{count} in {file}' for file, count in files.most_common(SHOWN))}" if files else ""
-    more = f" and {len(files) - SHOWN} other files" if len(files) > SHOWN else ""
-    return f"Compared with {known}, {len(moves)} cells moved, {files.total()} of them out of tolerance{where}{more} (make diff)."
 
 
 @command(
