@@ -99,6 +99,15 @@ def test_every_table_figure_and_claim_has_its_place_once(site, pages):
     assert found == {f"claim-{row.split(',')[0]}": 1 for row in rows}
 
 
+def test_files_that_a_report_names_are_links(site, pages):
+    """To the page of the site if there is one, else to the file in the repository."""
+    file = site / "results/small/methods.html"
+    links = {(file.parent / urlparse(link).path).resolve() for link in pages[file].links if not urlparse(link).scheme}
+    assert {site / "glossary.html", site / "objectives.html", site / "parameters.html", site / "studies.html"} <= links
+    names = ("benchmarks/step-cpu.csv", "data/paper/searches.yaml", "docs/studies/rare-bias-small.csv")
+    assert {ROOT / name for name in names} <= links
+
+
 def test_the_page_of_a_table_links_to_its_other_settings_and_its_claims(site, pages):
     table = pages[site / "results/small/agg/table-3.html"]
     assert "table-3-32k.html" in table.links and "index.html#claim-agg-lowers-rare-perplexity" in table.links

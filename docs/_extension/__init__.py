@@ -57,6 +57,16 @@ class FileLinks(SphinxTransform):
                     node.replace_self(nodes.reference("", "", *node.children, refuri=f"{address}#{part}", internal=False))
                 elif not is_page and (path := _path(self.env, target)):
                     node.replace_self(_link(self.env, path, part, node.children))
+        if self.env.docname.startswith("results/"):
+            self._link_named_files()
+
+    def _link_named_files(self) -> None:
+        """Link the files that a report names as code, such as `docs/glossary.md`, because reports link only to reports."""
+        for node in list(self.document.findall(nodes.literal)):
+            name = node.astext()
+            is_linked = isinstance(node.parent, nodes.reference | addnodes.pending_xref | addnodes.download_reference)
+            if "/" in name and not is_linked and (ROOT / name).is_file():
+                node.replace_self(_link(self.env, PurePosixPath(name), "", [node.deepcopy()]))
 
 
 def _path(env: BuildEnvironment, target: str) -> PurePosixPath | None:
@@ -82,7 +92,9 @@ def _link(env: BuildEnvironment, path: PurePosixPath, anchor: str, children: lis
 
 
 def _shown(env: BuildEnvironment, path: PurePosixPath) -> str | None:
-    """Return the page of the site with a Markdown file of the reports, or None."""
+    """Return the page of the site that is made from a Markdown file of the reports or of docs, or None."""
+    if (own := env.path2doc(str(ROOT / path))) in env.found_docs:
+        return own
     for name, folder in SCALES.items():
         reports = PurePosixPath((folder / "reports").relative_to(ROOT))
         if path.is_relative_to(reports) and path.suffix == ".md":
