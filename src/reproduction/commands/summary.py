@@ -24,7 +24,7 @@ def show_summary(_: argparse.Namespace) -> None:
     if not findings.exists():
         raise UserError(f"{findings}: no such file; dvc repro makes it")
     print(f"\nWhat this scale found, compared with maximum likelihood:\n\n{in_words(findings.read_text(encoding='utf-8'))}\n")
-    print(f"{findings} has the setting and the seeds of each.")
+    print(f"{findings} has the setting and the seeds of each finding.")
     counts = {kind: len({*(paths.REPORTS / kind).glob("*.csv")}) for kind in ("tables", "figures")}
     print(f"Reports: {counts['tables']} tables and {counts['figures']} figures; {paths.REPORTS}/index.md lists them.")
     site = root() / "build/site/index.html"
