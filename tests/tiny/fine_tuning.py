@@ -106,7 +106,8 @@ class Theirs(InOrder, transformers.Trainer):
 
 
 def trainer(folder: Path | str, kind: str, name: str | None, micro_batches: int = 1, *, processes: int = 1,
-            dtype: torch.dtype = torch.float32, sgd: float = 0.0, facts: dict | None = None, **settings: Any) -> Any:  # fmt: skip
+            dtype: torch.dtype = torch.float32, sgd: float = 0.0, facts: dict | None = None, ours: type = Ours,
+            **settings: Any) -> Any:  # fmt: skip
     """Six updates of 16 sequences, evaluated on 15; name: of an objective, None: transformers' own."""
     made = model(kind, dtype)
     arguments = {
@@ -119,7 +120,7 @@ def trainer(folder: Path | str, kind: str, name: str | None, micro_batches: int 
         optimizer = torch.optim.SGD(made.parameters(), lr=sgd)
         own["optimizers"] = optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0)
     own |= {key: settings.pop(key) for key in ("compute_loss_func", "compute_metrics") if key in settings}
-    return (Ours if name else Theirs)(
+    return (ours if name else Theirs)(
         made, transformers.TrainingArguments(str(folder), **{**arguments, **settings}),
         train_dataset=Sentences(), eval_dataset=Sentences(0, 15), **own,
     )  # fmt: skip

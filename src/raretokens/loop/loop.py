@@ -24,7 +24,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_map_only
 
 from raretokens.errors import UserError
-from raretokens.loop.row_shard import RowShard, is_sharded
+from raretokens.loop.row_shard import RowShard, is_sharded, whole
 from raretokens.loss.objective import Objective, keep_frozen_rows
 from raretokens.loss.position_weight import terms_without_weights, weighted_loss
 from raretokens.loss.terms import PLAIN, Head, SummedLoss
@@ -258,10 +258,10 @@ class Loop:
             return sharded_loss(self.objective, hidden, self.shard, targets, self.head)
         if self.shard is not None and hidden.device != self.embedding.device:
             raise UserError(f"the embedding matrix is on {self.embedding.device}, the states on {hidden.device}: no CPU offload")
-        weight, looked_up = _whole(self.embedding), self.input_embedding
+        weight, looked_up = whole(self.embedding), self.input_embedding
         if self.shard is not None and type(self.objective).input_term is Objective.input_term:
             looked_up = None  # not gathered, because nothing reads the input embedding
-        head, looked_up = self.head._replace(bias=_whole(self.head.bias)), _whole(looked_up)
+        head, looked_up = self.head._replace(bias=whole(self.head.bias)), whole(looked_up)
         if position_weight is None and self._would_gate_bias(hidden):
             position_weight = torch.ones(targets.shape)
         if position_weight is not None:
@@ -357,11 +357,6 @@ class Loop:
         device = self.embedding.device
         self.objective.to(device)
         self.objective.load_state_dict(tree_map_only(Tensor, lambda tensor: tensor.to(device), state))
-
-
-def _whole(matrix: Tensor | None) -> Tensor | None:
-    """Return a matrix or vector that every process has, gathered if it is sharded."""
-    return RowShard(matrix).whole() if is_sharded(matrix) else matrix
 
 
 def _check_vocabulary_parallel(objective: Objective, shard: RowShard | None) -> None:

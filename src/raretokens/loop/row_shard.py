@@ -98,6 +98,11 @@ def is_sharded(tensor: Any) -> bool:
     return isinstance(tensor, Tensor) and hasattr(tensor, "device_mesh")
 
 
+def whole(matrix: Tensor | None) -> Tensor | None:
+    """Return a matrix or vector that every process has, gathered if it is sharded."""
+    return RowShard(matrix).whole() if is_sharded(matrix) else matrix
+
+
 class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, part: Tensor, group: Any) -> Tensor:  # type: ignore[override]

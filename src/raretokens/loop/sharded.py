@@ -47,12 +47,22 @@ class _Round(NamedTuple):
     candidates: Tensor | None  # R x L: ids of unlikelihood, -1 where there is none
 
 
-def check_objective(objective: Objective, shard: RowShard) -> None:
-    """Raise UserError if the objective's loss needs the whole embedding matrix, or a process has no rows."""
+def needs_whole_matrix(objective: Objective) -> list[str]:
+    """Return the methods of the objective whose loss needs the whole embedding matrix."""
     own = type(objective)
     needs = [name for name in ("target_offset", "input_term") if getattr(own, name) is not getattr(Objective, name)]
-    if needs := needs + loss_of_its_own(objective):
+    return needs + loss_of_its_own(objective)
+
+
+def check_objective(objective: Objective, shard: RowShard) -> None:
+    """Raise UserError if the objective's loss needs the whole embedding matrix, or a process has no rows."""
+    if needs := needs_whole_matrix(objective):
         raise UserError(f"vocabulary_parallel is not allowed: {needs[0]} of {objective.name} needs the whole embedding matrix")
+    check_rows(shard)
+
+
+def check_rows(shard: RowShard) -> None:
+    """Raise UserError if a process has no rows."""
     rows = shard.matrix.shape[0]
     if -(-rows // shard.processes) * (shard.processes - 1) >= rows:
         raise UserError(f"vocabulary_parallel is not allowed: {rows} rows leave some of {shard.processes} processes without rows")
@@ -86,6 +96,23 @@ def sharded_loss(objective: Objective, hidden: Tensor, shard: RowShard, targets:
     )
     term = objective.hidden_term(hidden, targets)
     return summed if term is None else SummedLoss(summed.loss + term, summed.nll)
+
+
+@torch.no_grad()
+def sharded_nll(hidden: Tensor, shard: RowShard, targets: Tensor, head: Head = PLAIN, ignore_index: int = -100) -> Tensor:
+    """Return -log p (natural logarithm) of each target of this process, in the shape of `targets`; 0 where it is ignored.
+
+    All processes must call this together. The arguments are those of `sharded_cross_entropy`.
+    """
+    kept = targets != ignore_index
+    check_targets(targets[kept], shard.matrix.shape[0])
+    terms = _Terms(None, head._replace(bias=_own_bias(head.bias, shard)), None, None, 0.0, 0.0)
+    work = _Rounds(hidden[kept], shard.own(), targets[kept], terms, None, shard, wants_gradient=False)
+    with torch.autocast(hidden.device.type, enabled=False):
+        work.walk(_chunk(hidden, shard))
+    nll = torch.zeros(targets.shape, dtype=work.nll.dtype, device=targets.device)
+    nll[kept] = work.nll
+    return nll
 
 
 def sharded_cross_entropy(
@@ -123,8 +150,12 @@ def sharded_cross_entropy(
     candidates = None if candidates is None else candidates.keep(kept)
     check_targets(targets, shard.matrix.shape[0])
     terms = _Terms(gate, head, token_weight, unlikelihood, label_smoothing, z_loss)
-    chunk = CHUNK_CUDA if hidden.is_cuda else CHUNK  # positions of all processes in a round
-    return SummedLoss(*_Sharded.apply(hidden, shard.own(), head.bias, targets, terms, candidates, shard, chunk))
+    return SummedLoss(*_Sharded.apply(hidden, shard.own(), head.bias, targets, terms, candidates, shard))
+
+
+def _chunk(hidden: Tensor, shard: RowShard) -> int:
+    """Return the number of positions of each process in a round."""
+    return max((CHUNK_CUDA if hidden.is_cuda else CHUNK) // shard.processes, 1)
 
 
 def _own_bias(bias: Any, shard: RowShard) -> Tensor | None:
@@ -139,14 +170,15 @@ def _own_bias(bias: Any, shard: RowShard) -> Tensor | None:
 
 class _Sharded(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, weight, bias, targets, terms, candidates, shard, chunk):  # type: ignore[override]
+    def forward(ctx, hidden, weight, bias, targets, terms, candidates, shard):  # type: ignore[override]
         work = _Rounds(hidden, weight, targets, terms, candidates, shard, any(ctx.needs_input_grad[:3]))
         with torch.autocast(hidden.device.type, enabled=False):
-            work.walk(max(chunk // shard.processes, 1))
+            work.walk(_chunk(hidden, shard))
         ctx.gradients = work.grad_hidden, work.grad_weight, work.grad_bias
         ctx.types, ctx.processes = [None if value is None else value.dtype for value in (hidden, weight, bias)], shard.processes
-        ctx.mark_non_differentiable(work.nll)
-        return work.loss, work.nll
+        nll = work.nll.sum()
+        ctx.mark_non_differentiable(nll)
+        return work.loss, nll
 
     @staticmethod
     @once_differentiable
@@ -154,7 +186,7 @@ class _Sharded(torch.autograd.Function):
         factors = grad_loss, grad_loss / ctx.processes, grad_loss / ctx.processes
         pairs = zip(ctx.gradients, factors, ctx.types, strict=True)
         scaled = [None if gradient is None else (gradient * factor).to(dtype) for gradient, factor, dtype in pairs]
-        return (*scaled, None, None, None, None, None)
+        return (*scaled, None, None, None, None)
 
 
 class _Rounds:
@@ -177,7 +209,7 @@ class _Rounds:
         self.targets, self.terms, self.candidates, self.shard = targets, terms, candidates, shard
         self.types = shard.matrix.shape[0]
         self.loss = torch.zeros((), dtype=self.exact, device=hidden.device)
-        self.nll = torch.zeros_like(self.loss)
+        self.nll = self.loss.new_zeros(len(targets))  # of each position of this process
         self.grad_hidden = self.grad_weight = self.grad_bias = None
         if wants_gradient:
             self.products = self.exact if dtype == torch.float16 else dtype  # dtype of gradient products, as in Chunks
@@ -202,7 +234,7 @@ class _Rounds:
         loss, nll, error = self._errors(chunk)
         first = distributed.get_rank(self.shard.group) * size
         self.loss += loss[first : first + size].sum()
-        self.nll += nll[first : first + size].sum()
+        self.nll[rows] = nll[first : first + len(rows), 0]
         if error is None:
             return
         if self.grad_bias is not None:

@@ -6,7 +6,7 @@ from the states before the output embedding, without other trainable weights. It
 of the labels, plus a balancing loss of routers that the trainer can add. Any other model is rejected with an error.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, pad
 
 from raretokens.errors import UserError
+from raretokens.loop.row_shard import whole
 from raretokens.loss.logits_objective import head_logits
 from raretokens.loss.terms import Head
 
@@ -38,6 +39,7 @@ class OutputEmbedding:
         if not isinstance(weight, nn.Parameter) or weight.dim() != 2 or not weight.is_floating_point():
             raise UserError(f"{self.name}: has no output embedding of types x width: get_output_embeddings() gives {kind}")
         self.module: Any = found
+        self.omits_logits = False  # whether a sharded output embedding computes none
 
     @property
     def weight(self) -> nn.Parameter:
@@ -63,11 +65,18 @@ class OutputEmbedding:
         scale = (getattr(config, "logit_scale", None) or 1.0) / (getattr(config, "logits_scaling", None) or 1.0)
         return Head(bias, scale, getattr(config, "final_logit_softcapping", None))
 
+    @property
+    def whole(self) -> tuple[Tensor, Head]:
+        """The whole embedding matrix and the head, without gradients. All processes of a sharded model must read it together."""
+        with torch.no_grad():
+            head = self.head
+            return whole(self.weight).detach(), head._replace(bias=whole(head.bias))
+
     def states(self, forward: Callable[..., Any], inputs: Mapping[str, Any], *, is_whole: bool) -> tuple[Tensor, Any]:
         """Return the states (sequences x positions x d) that are multiplied with the embedding, and the model's outputs.
 
         `forward` is the model, possibly wrapped for several processes. Its inputs have no labels. Unless `is_whole`, only the
-        logits of the last position are computed, to save memory.
+        logits of the last position are computed, to save memory, and none if the embedding is sharded.
         """
         seen: list[Tensor] = []
 
@@ -75,8 +84,12 @@ class OutputEmbedding:
             seen.append(given[0])
             return None if is_whole else (given[0][:, -1:],)
 
-        with self.module.register_forward_pre_hook(record):
-            outputs = forward(**inputs)
+        self.omits_logits = not is_whole
+        try:
+            with self.module.register_forward_pre_hook(record):
+                outputs = forward(**inputs)
+        finally:
+            self.omits_logits = False
         return self.only(seen), outputs
 
     def only(self, seen: list[Tensor]) -> Tensor:
@@ -168,7 +181,7 @@ def _run(output: OutputEmbedding, sample: Mapping[str, Any], labels: Tensor, lar
     def record(_module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         states = given[0].detach()
         if large is not None:
-            highest = linear(states.float(), output.weight.float()).abs().max()
+            highest = linear(states.float(), output.whole[0].float()).abs().max()
             states = states * (large / highest.clamp(min=1e-6)).to(states.dtype)
         seen.append(states)
         return (states,)
@@ -186,24 +199,37 @@ def _run(output: OutputEmbedding, sample: Mapping[str, Any], labels: Tensor, lar
 def _check_weights(output: OutputEmbedding, run: _Run) -> None:
     """Raise UserError if the logits depend on trainable weights other than the embedding and its bias."""
     given, known = run.outputs.get("logits"), (output.weight, getattr(output.module, "bias", None))
-    named = output.model.named_parameters()
-    others = {name: one for name, one in named if one.requires_grad and not any(one is other for other in known)}
-    if given is None or not given.requires_grad or not others:
-        return
-    gradients = torch.autograd.grad(given.float().sum(), list(others.values()), allow_unused=True)
-    if reached := [name for name, gradient in zip(others, gradients, strict=True) if gradient is not None]:
+    named = {weight: name for name, weight in output.model.named_parameters()}
+    others = [leaf for leaf in _leaves(given) if not any(leaf is one for one in known)]
+    if reached := [named.get(leaf, f"a weight of {' x '.join(map(str, leaf.shape))}") for leaf in others]:
         raise UserError(
             f"{output.name}: its logits depend on weights that an objective would not train: {', '.join(reached)}; LoRA of the "
             "output embedding and a bias outside of its module are not supported"
         )
 
 
+def _leaves(given: Tensor | None) -> Iterator[Tensor]:
+    """Return the tensors without a computation that would get a gradient from this one, found without the gradients.
+
+    The weights that FSDP2 has gathered for a forward pass are other tensors than the model's parameters.
+    """
+    left, seen = [None if given is None else given.grad_fn], set[Any]()
+    while left:
+        node = left.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            left += [one for one, _ in node.next_functions]
+            if hasattr(node, "variable"):
+                yield node.variable
+
+
 def _check_logits(output: OutputEmbedding, run: _Run) -> None:
-    expected = head_logits(run.states.to(output.weight.dtype), output.weight, output.head).detach()
+    weight, head = output.whole
+    expected = head_logits(run.states.to(weight.dtype), weight, head)
     given = run.outputs.get("logits")
     if given is None or run.outputs.get("loss") is None or given.shape != expected.shape:
         raise UserError(f"{output.name}: should give logits of all positions and a loss of the labels")
-    is_half = min(torch.finfo(one.dtype).bits for one in (given, run.states, output.weight)) < 32
+    is_half = min(torch.finfo(one.dtype).bits for one in (given, run.states, weight)) < 32
     is_half |= torch.is_autocast_enabled(given.device.type)
     highest, difference = float(expected.abs().max()), float((given.detach().float() - expected).abs().max())
     if not difference <= (OF_LOGITS_HALF if is_half else OF_LOGITS) * max(highest, 1.0):

@@ -13,14 +13,16 @@ from transformers.utils import logging
 
 from raretokens.errors import UserError
 from raretokens.loop.loop import Loop
+from raretokens.loop.sharded import sharded_nll
 from raretokens.loss.facts import Facts
 from raretokens.loss.logits_objective import head_logits
 from raretokens.loss.objective import Objective, read_numbers
 from raretokens.transformers.model_loss import IGNORED, ModelLoss, OutputEmbedding, try_model
+from raretokens.transformers.sharded_embeddings import check_fsdp, sharded_loop
 
 STATE = "objective.pt"  # file in a checkpoint
 ADAMW = ("adamw_torch", "adamw_torch_fused")
-NOT_SHARDED = "none; the output embedding must be whole here. Loop trains models that fully_shard (FSDP2) has sharded"
+NOT_SHARDED = "none; fsdp=True (FSDP2) shards the model"
 NOT_FUSED = "false; the states before the output embedding could not be seen"
 MAX_POSITIONS = 1024  # positions whose logits are in memory at once
 GROUP_NAMES = ("freq", "med", "rare")
@@ -55,8 +57,7 @@ class ObjectiveTrainer(Trainer):
         self.model_accepts_loss_kwargs = True  # former name of loss_is_scaled_for_ga
         self.output = OutputEmbedding(self.model)
         objective.facts = replace(objective.facts, pad=IGNORED)
-        looked_up = getattr(self.output.model.get_input_embeddings(), "weight", None)
-        self.loop = Loop(objective, self.output.weight, input_embedding=looked_up)  # Trainer has its own `objective`
+        self.loop = self._new_loop(objective)  # Trainer has its own `objective`
         self.groups = group_of_types(objective.facts)
         self.model_loss: ModelLoss | None = None  # found out on the first batch
         _check_settings(self, self._has_own_optimizer())
@@ -66,6 +67,13 @@ class ObjectiveTrainer(Trainer):
         self.add_callback(_AfterStep(self._objective_step, self.loop))
         for remark in objective.remarks():
             (logger.warning if remark.startswith("warning") else logger.info)(remark)
+
+    def _new_loop(self, objective: Objective) -> Loop:
+        if self.is_fsdp_enabled:
+            check_fsdp(self.accelerator, self.output.model)
+            return sharded_loop(objective, self.output, self.accelerator)
+        looked_up = getattr(self.output.model.get_input_embeddings(), "weight", None)
+        return Loop(objective, self.output.weight, input_embedding=looked_up)
 
     # A training step: begin, losses, optimizer step.
 
@@ -125,7 +133,10 @@ class ObjectiveTrainer(Trainer):
     # Evaluation: the negative log-likelihood of every target, by frequency group.
 
     def _evaluation_loss(self, states: Tensor, targets: Tensor) -> Tensor:
-        nll = _target_nll(self.output, states, targets)
+        if self.loop.shard is None:
+            nll = _target_nll(self.output, states, targets)
+        else:
+            nll = sharded_nll(states, self.loop.shard, targets, self.output.head, IGNORED)
         self._batch_sums = _sum_by_group(nll, targets, self.groups.to(targets.device))
         return (self._batch_sums[..., 0].sum() / self._batch_sums[..., 1].sum().clamp(min=1)).float()
 
@@ -265,7 +276,6 @@ def _check_settings(trainer: Trainer, has_own_optimizer: bool) -> None:
         "loss_type": (getattr(arguments, "loss_type", "nll") != "nll", "nll; the loss is the objective's"),  # of TRL
         "compute_loss_func": (trainer.compute_loss_func is not None, "none; the loss is the objective's"),
         "model_init": (trainer.model_init is not None, "none; an objective remembers the training of one model"),
-        "fsdp": (trainer.is_fsdp_enabled, NOT_SHARDED),
         "deepspeed": (trainer.is_deepspeed_enabled, NOT_SHARDED),
         "parallelism_config": (getattr(arguments, "parallelism_config", None) is not None, NOT_SHARDED),
         "n_gpu": (arguments.n_gpu > 1, "1 in a process; torchrun starts a process for each"),
