@@ -1,43 +1,59 @@
-"""Trainings with the Trainer of transformers on processes that FSDP2 shards a model over, each of them also resumed.
+"""Trainings with the Trainer of transformers on two processes, over which FSDP2 shards the model. Each is stopped and resumed.
 
-python -m tiny.sharded_tuning FOLDER KIND:NAME:CHECKPOINT ..., on two processes
+python -m tiny.sharded_tuning FOLDER KIND-NAME-CHECKPOINT ..., on two processes     # FOLDER/KIND-NAME-CHECKPOINT.pt
 """
 
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import transformers
 from accelerate import PartialState
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 
+from raretokens.loop.row_shard import RowShard
 from tiny import fine_tuning as tiny
 from tiny import served
 
 STEPS, SAVED = 6, 3
 
 
-class OnCpu:
+class Sharded(tiny.Ours):
     """Accelerate shards on accelerators alone, and on CPUs it would copy the model. All else is as on accelerators."""
 
     def create_accelerator_and_postprocess(self) -> None:
         super().create_accelerator_and_postprocess()
-        state = self.accelerator.state
+        state, self.gathered = self.accelerator.state, 0  # gathered: how often a loss gathered the output embedding
         PartialState._shared_state["distributed_type"] = state.distributed_type = DistributedType.FSDP
         state.fsdp_plugin, self.is_fsdp_enabled = FullyShardedDataParallelPlugin(**self.args.fsdp_plugin_args), True
+        if state.mixed_precision != "no":
+            state.fsdp_plugin.set_mixed_precision(state.mixed_precision)
+
+    def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
+        gather = RowShard.whole
+
+        def whole(shard: RowShard) -> torch.Tensor:
+            self.gathered += shard.matrix is self.output.weight
+            return gather(shard)
+
+        with patch.object(RowShard, "whole", whole):
+            return super().compute_loss(*arguments, **settings)
 
 
-class Sharded(OnCpu, tiny.Ours):
-    pass
+class Stop(transformers.TrainerCallback):
+    def on_step_end(self, _arguments: Any, state: Any, control: Any, **_: Any) -> None:
+        control.should_training_stop = state.global_step == SAVED
 
 
-def trainer(folder: Path | str, kind: str, name: str, stored: str = "FULL_STATE_DICT", processes: int = 2, **settings: Any) -> Any:
+def trainer(folder: Path | str, kind: str, name: str, stored: str = "", **settings: Any) -> Any:
+    """stored: how a model that is sharded over two processes is saved; without it, one process trains."""
     given = {"micro_batches": 2, "dtype": torch.float64, "max_steps": STEPS, **settings}
-    if processes > 1:
-        given |= {"fsdp": True, "fsdp_config": {"version": 2, "state_dict_type": stored}, "ours": Sharded}
-        given |= {"save_strategy": "steps", "save_steps": SAVED}
-    return tiny.trainer(folder, kind, name, processes=processes, **given)
+    if stored:
+        shards = {"fsdp": True, "fsdp_config": {"version": 2, "state_dict_type": stored}}
+        given |= {**shards, "processes": 2, "ours": Sharded, "save_strategy": "steps", "save_steps": SAVED}
+    return tiny.trainer(folder, kind, name, **given)
 
 
 def found(trained: Any) -> dict[str, Any]:
@@ -50,15 +66,16 @@ def found(trained: Any) -> dict[str, Any]:
 def main(folder: str, *cases: str) -> None:
     torch.set_num_threads(1)
     for case in cases:
-        place = Path(folder) / case.replace(":", "-")
-        whole = trainer(place, *case.split(":"))
-        whole.train()
-        resumed = trainer(place, *case.split(":"))
+        place = Path(folder) / case
+        stopped, resumed = (trainer(place, *case.split("-")) for _ in range(2))
+        stopped.add_callback(Stop())
+        stopped.train()
         resumed.train(resume_from_checkpoint=str(place / f"checkpoint-{SAVED}"))
-        both = [found(trained) for trained in (whole, resumed)]
-        rows = [weight.to_local().shape[0] for weight in (resumed.output.weight, resumed.output.weight.grad) if weight is not None]
-        if whole.is_world_process_zero():
-            torch.save({"both": both, "rows": rows}, f"{place}.pt")
+        held = [resumed.output.weight, *resumed.optimizer.optimizer.state[resumed.output.weight].values()]
+        sizes = [getattr(one, "to_local", lambda one=one: one)().numel() for one in held]
+        ended = {**found(resumed), "sizes": sizes, "gathered": resumed.gathered}
+        if resumed.is_world_process_zero():
+            torch.save(ended, f"{place}.pt")
     served.end()
 
 

@@ -12,10 +12,14 @@ from torch import Tensor, nn
 
 from raretokens.errors import UserError
 from raretokens.loop.loop import Loop
-from raretokens.loop.row_shard import RowShard, whole
+from raretokens.loop.row_shard import RowShard, is_sharded, whole
 from raretokens.loop.sharded import check_rows, needs_whole_matrix
 from raretokens.loss.objective import Objective
 from raretokens.transformers.model_loss import OutputEmbedding
+
+
+class Rows(nn.ParameterList):
+    """Parameters that Accelerate leaves as they are when it shards a model."""
 
 
 def check_fsdp(accelerator: Any, model: nn.Module) -> None:
@@ -27,7 +31,7 @@ def check_fsdp(accelerator: Any, model: nn.Module) -> None:
         "version": (plugin.fsdp_version != 2, "2; FSDP1 has no sharded rows"),
         "cpu_offload": (isinstance(plugin.cpu_offload, CPUOffloadPolicy), "false; weights stay on the device of their training"),
         "cpu_ram_efficient_loading": (plugin.cpu_ram_efficient_loading, "false; each process loads the weights"),
-        "ignored_modules": (plugin.ignored_modules is not None, "none; freeze weights by requires_grad"),
+        "ignored_modules": (not _is_own(plugin.ignored_modules), "none; freeze weights by requires_grad"),
     }
     for name, (is_set, allowed) in refused.items():
         if is_set:
@@ -73,7 +77,15 @@ def shard_rows(output: OutputEmbedding, looked_up: nn.Module | None, accelerator
             setattr(module, name, shards[getattr(module, name)])
         if names:
             module.forward = _gathering(module, names, output)
-    accelerator.state.fsdp_plugin.ignored_modules = [nn.ParameterList(shards.values())]
+
+
+def leave_rows(accelerator: Any, model: nn.Module) -> None:
+    """Have Accelerate, whose settings all trainers of a process share, leave the embeddings of this model as they are."""
+    accelerator.state.fsdp_plugin.ignored_modules = [Rows(weight for weight in model.parameters() if is_sharded(weight))]
+
+
+def _is_own(ignored: Any) -> bool:
+    return ignored is None or (isinstance(ignored, list) and len(ignored) == 1 and isinstance(ignored[0], Rows))
 
 
 def _gathering(module: nn.Module, names: list[str], output: OutputEmbedding) -> Callable[..., Any]:
@@ -83,7 +95,7 @@ def _gathering(module: nn.Module, names: list[str], output: OutputEmbedding) -> 
     @wraps(original)
     def forward(*arguments: Any, **settings: Any) -> Any:
         if module is output.module and output.omits_logits:
-            return arguments[0][..., :1]  # read by nothing
+            return arguments[0][..., :1].clone()  # read by nothing
         own = {name: module._parameters[name] for name in names}
         states = [value for value in arguments if isinstance(value, Tensor) and value.is_floating_point()]
         try:

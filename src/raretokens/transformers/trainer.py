@@ -18,7 +18,7 @@ from raretokens.loss.facts import Facts
 from raretokens.loss.logits_objective import head_logits
 from raretokens.loss.objective import Objective, read_numbers
 from raretokens.transformers.model_loss import IGNORED, ModelLoss, OutputEmbedding, try_model
-from raretokens.transformers.sharded_embeddings import check_fsdp, sharded_loop
+from raretokens.transformers.sharded_embeddings import check_fsdp, leave_rows, sharded_loop
 
 STATE = "objective.pt"  # file in a checkpoint
 ADAMW = ("adamw_torch", "adamw_torch_fused")
@@ -163,6 +163,8 @@ class ObjectiveTrainer(Trainer):
     # Optimizer, log, checkpoints.
 
     def create_optimizer(self, *model: nn.Module) -> torch.optim.Optimizer:
+        if self.is_fsdp_enabled:
+            leave_rows(self.accelerator, self.output.model)
         if self.optimizer is None:
             _check_float16(self.output.model)
         if self.optimizer is None and self._has_own_optimizer():
