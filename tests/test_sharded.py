@@ -25,7 +25,6 @@ WEIGHTED = [
     Case("mle", weighted=True), Case("agg", tied=False, bias=True, weighted=True), Case("reweight", tied=False, weighted=True)
 ]  # fmt: skip
 HEADS = [Case("ul_agg", tied=False, bias=True), Case("ul_agg", tied=False, bias=True, parallel=True)]
-FOUR = ["agg", "frage", "spectrum_control", "mu_centering", "coupled_adam", "ember", "only_rows"]
 CASES = {
     2: [
         *(Case(name) for name in ALL),
@@ -34,7 +33,7 @@ CASES = {
         *HEADS,
         *WEIGHTED,
     ],
-    4: [*HEADS, *(Case(name, parallel=True) for name in FOUR)],
+    4: [*HEADS, *(Case(name, parallel=name not in WHOLE) for name in ALL)],
 }
 
 

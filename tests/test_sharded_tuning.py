@@ -32,7 +32,8 @@ CASES = {
 def test_sharded_trainings_equal_one_process(tmp_path, other_accelerator, kind):
     """With micro-batches, clipping and a resumption, in float64. FRAGE's discriminator is in float32."""
     environment = {"PYTHONPATH": f"{HERE.parent / 'src'}:{HERE}", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
-    served.on_two_processes(environment, "tiny.sharded_tuning", str(tmp_path), *map("-".join, CASES[kind]))
+    cases = [*map("-".join, CASES[kind])]
+    served.on_two_processes(environment, "tiny.sharded_tuning", str(tmp_path), *cases, limit=4 * served.LIMIT)
     for model, name, stored in CASES[kind]:
         alone = sharded_tuning.trainer(tmp_path / "alone", model, name)
         alone.train()

@@ -65,7 +65,7 @@ def environment(own: dict[str, str]) -> dict[str, str]:
     return {**own, **THREADS, "PATH": os.pathsep.join((f"{folder()}/bin", own["PATH"])), "VENV": str(folder())}
 
 
-def on_two_processes(variables: dict[str, str], *words: str) -> None:
+def on_two_processes(variables: dict[str, str], *words: str, limit: float = LIMIT) -> None:
     """Run `python -m MODULE ...` on two processes that torch.distributed finds together, until each has called `end`."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -73,7 +73,7 @@ def on_two_processes(variables: dict[str, str], *words: str) -> None:
     shared = {**environment(variables), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
     ranks = [{**shared, "RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
     command = [f"{folder()}/bin/python", "-m", *words]
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + limit
     with tempfile.TemporaryFile() as first, tempfile.TemporaryFile() as second:
         files = (first, second)  # not pipes, which would fill
         running = [subprocess.Popen(command, env=rank, stderr=file) for rank, file in zip(ranks, files, strict=True)]
