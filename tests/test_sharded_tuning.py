@@ -32,12 +32,11 @@ CASES = {
 def test_sharded_trainings_equal_one_process(tmp_path, other_accelerator, kind):
     """With micro-batches, clipping and a resumption, in float64. FRAGE's discriminator is in float32."""
     environment = {"PYTHONPATH": f"{HERE.parent / 'src'}:{HERE}", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
-    cases = [*map("-".join, CASES[kind])]
-    served.on_two_processes(environment, "tiny.sharded_tuning", str(tmp_path), *cases, limit=4 * served.LIMIT)
+    cases, mixed = [*map("-".join, CASES[kind])], f"{CASES[kind][0][0]}-agg-{FILE}-bf16"
+    served.on_two_processes(environment, "tiny.sharded_tuning", str(tmp_path), *cases, mixed, limit=4 * served.LIMIT)
     for model, name, stored in CASES[kind]:
-        alone = sharded_tuning.trainer(tmp_path / "alone", model, name)
+        alone, place = sharded_tuning.trainer(tmp_path / "alone", model, name), tmp_path / f"{model}-{name}-{stored}"
         alone.train()
-        place = tmp_path / f"{model}-{name}-{stored}"
         expected, both = sharded_tuning.found(alone), torch.load(f"{place}.pt")
         assert both["losses"] == pytest.approx(expected["losses"], rel=1e-6), place
         assert both["metrics"] == pytest.approx(expected["metrics"], rel=1e-6), place
@@ -45,8 +44,10 @@ def test_sharded_trainings_equal_one_process(tmp_path, other_accelerator, kind):
         for key, weight in expected["weights"].items():
             what = f"{place} {key}"
             torch.testing.assert_close(both["weights"][key], weight, atol=1e-7, rtol=1e-6, msg=lambda text, of=what: of + text)
-        assert max(both["sizes"]) == tiny.N // 2 * tiny.D  # rows and moments that a process holds
+        assert max(both["sizes"]) == tiny.N // 2 * tiny.D, place  # rows and moments that a process holds
         assert both["gathered"] == 0 or kind == "tied" or name in WHOLE, place  # tied: gathered to look up the inputs
+        if name == "agg" and place.name.startswith(mixed.split("-")[0]):
+            assert torch.load(tmp_path / f"{mixed}.pt")["losses"] == pytest.approx(expected["losses"], rel=0.02)
         if kind == "untied" and stored == FILE:
             saved = AutoModelForCausalLM.from_pretrained(place / f"checkpoint-{sharded_tuning.STEPS}", dtype=torch.float64)
             assert all(torch.equal(value, both["weights"][key]) for key, value in saved.named_parameters())

@@ -1,6 +1,6 @@
 """Trainings with the Trainer of transformers on two processes, over which FSDP2 shards the model. Each is stopped and resumed.
 
-python -m tiny.sharded_tuning FOLDER KIND-NAME-CHECKPOINT ..., on two processes     # FOLDER/KIND-NAME-CHECKPOINT.pt
+python -m tiny.sharded_tuning FOLDER KIND-NAME-CHECKPOINT[-bf16] ..., on two processes     # FOLDER/KIND-NAME-CHECKPOINT.pt
 """
 
 import sys
@@ -18,6 +18,7 @@ from tiny import fine_tuning as tiny
 from tiny import served
 
 STEPS, SAVED = 6, 3
+MIXED = {"bf16": True, "dtype": torch.float32}
 
 
 class Sharded(tiny.Ours):
@@ -48,10 +49,12 @@ class Stop(transformers.TrainerCallback):
 
 
 def trainer(folder: Path | str, kind: str, name: str, stored: str = "", **settings: Any) -> Any:
-    """stored: how a model that is sharded over two processes is saved; without it, one process trains."""
+    """stored: how a model that is sharded over two processes is saved; without it, one process trains. Activation checkpointing
+    is on for gptj."""
     given = {"micro_batches": 2, "dtype": torch.float64, "max_steps": STEPS, **settings}
     if stored:
-        shards = {"fsdp": True, "fsdp_config": {"version": 2, "state_dict_type": stored}}
+        again = {"activation_checkpointing": kind == "gptj"}
+        shards = {"fsdp": True, "fsdp_config": {"version": 2, "state_dict_type": stored, **again}}
         given |= {**shards, "processes": 2, "ours": Sharded, "save_strategy": "steps", "save_steps": SAVED}
     return tiny.trainer(folder, kind, name, **given)
 
@@ -59,7 +62,10 @@ def trainer(folder: Path | str, kind: str, name: str, stored: str = "", **settin
 def found(trained: Any) -> dict[str, Any]:
     """Return what a training gives on any number of processes."""
     metrics = {name: value for name, value in trained.evaluate().items() if name == "eval_loss" or "ppl" in name}
-    weights = {name: getattr(value, "full_tensor", lambda value=value: value)() for name, value in tiny.weights(trained).items()}
+    weights = {
+        name.replace("_checkpoint_wrapped_module.", ""): getattr(value, "full_tensor", lambda value=value: value)()
+        for name, value in tiny.weights(trained).items()
+    }
     return {"losses": tiny.losses(trained), "metrics": metrics, "weights": weights, "objective": trained.loop.state_dict()}
 
 
@@ -67,7 +73,8 @@ def main(folder: str, *cases: str) -> None:
     torch.set_num_threads(1)
     for case in cases:
         place = Path(folder) / case
-        stopped, resumed = (trainer(place, *case.split("-")) for _ in range(2))
+        kind, name, stored, *mixed = case.split("-")
+        stopped, resumed = (trainer(place, kind, name, stored, **(MIXED if mixed else {})) for _ in range(2))
         stopped.add_callback(Stop())
         stopped.train()
         resumed.train(resume_from_checkpoint=str(place / f"checkpoint-{SAVED}"))

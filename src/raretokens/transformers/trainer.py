@@ -39,8 +39,9 @@ class ObjectiveTrainer(Trainer):
     (output_router_logits), its mean over the micro-batches is added. A pass over an iterable dataset omits its last
     micro-batches if they are fewer than `gradient_accumulation_steps`. The objective controls counts, frozen rows, penalty,
     step end and optimizer, and each checkpoint contains its state. An input embedding that is not tied to the output embedding
-    trains as any other weight. With FSDP2, each process has its rows of both embeddings. Evaluation returns the mean -log p of a target as `eval_loss`, and its exponential by frequency
-    group as `eval_ppl_total`, `eval_ppl_freq`, `eval_ppl_med` and `eval_ppl_rare`.
+    trains as any other weight. With FSDP2, each process has its rows of both embeddings. Evaluation returns the mean -log p of
+    a target as `eval_loss`, and its exponential by frequency group as `eval_ppl_total`, `eval_ppl_freq`, `eval_ppl_med` and
+    `eval_ppl_rare`.
 
     Args:
         objective: an objective whose facts have one entry per row of the output embedding.
