@@ -67,10 +67,10 @@ def test_micro_batches_that_span_buckets_change_nothing(folder, monkeypatch, nam
         torch.testing.assert_close(spanning[key], value, atol=1e-9, rtol=1e-9, msg=key)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
+@pytest.mark.parametrize(("name", "rule"), [*((name, "warmup_adam") for name in ALL), ("mle", "muon"), ("ember", "muon")])
+def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name, rule):
     """In float32 with dropout: data order, dropout masks, optimizer, objective and log all go on where they were."""
-    settings = {"dropout": 0.2, "steps": 8, "dtype": torch.float32}
+    settings = {"dropout": 0.2, "steps": 8, "dtype": torch.float32, "rule": {"name": rule}}
     expected, unbroken = finished(folder, "lm", name, **settings)
     stop(trainer(folder, "lm", name, save_updates=3, **settings), 5)
     torch.manual_seed(12345)  # what another process would have
@@ -84,6 +84,39 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
     for key, value in weights(resumed).items():
         assert torch.equal(value, expected[key]), key
     resumed.state.remove()
+
+
+def test_muon_moves_hidden_matrices_along_all_directions_and_adam_the_rest(tmp_path):
+    """The first step of a hidden matrix is U V^T of its gradient, of the size of Adam's; all else is as without Muon."""
+    trained = []
+    for rule in ("warmup_adam", "muon"):
+        (folder := tmp_path / rule).mkdir()
+        write_tokens(folder)
+        trained.append(trainer(folder, "lm", "mle", rule={"name": rule}, weight_decay=0.0))
+    plain, muon = trained
+    before = {key: value.detach().clone() for key, value in muon.model.named_parameters()}
+    gradients, step = {}, muon.rule.step
+
+    def stepping(*args):
+        gradients.update({key: weight.grad.clone() for key, weight in muon.model.named_parameters()})
+        return step(*args)
+
+    muon.rule.step = stepping
+    rate = muon._train_step(next(iter(muon._prepared(range(1)))))[0]["lr"]
+    plain._train_step(next(iter(plain._prepared(range(1)))))
+    hidden = 0
+    for (key, weight), other in zip(muon.model.named_parameters(), plain.model.parameters(), strict=True):
+        if weight.ndim < 2 or weight is muon.embedding:
+            assert torch.equal(weight, other), key
+            continue
+        hidden += 1
+        left, values, right = torch.linalg.svd(gradients[key], full_matrices=False)
+        moved = (before[key] - weight) / (0.2 * max(weight.shape) ** 0.5 * rate)
+        kept = values > 1e-3 * values.max()  # smaller ones take more iterations than Muon has
+        along = torch.einsum("ir,ij,rj->r", left, moved, right)[kept]
+        assert bool((along > 0.5).all()) and bool((along < 1.3).all()), (key, along)  # 0.7 to 1.2 by its coefficients
+        assert weight.grad is None or not weight.grad.any(), key
+    assert hidden == 4
 
 
 def test_frozen_rows_stay_bit_identical_under_weight_decay(folder):
