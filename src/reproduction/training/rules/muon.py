@@ -1,8 +1,9 @@
 """Muon for the hidden matrices, and Adam for all other weights, at one learning rate (Jordan et al. 2024; arXiv 2509.26030).
 
 Muon orthogonalises the momentum of a matrix, so that all of its singular directions move by the same step. Embeddings, biases and
-norms stay with Adam, or with the optimizer of the objective. The update has the root-mean-square size of Adam's (arXiv 2502.16982),
-so that rate, warm-up, decay and weight decay are those of `warmup_adam`.
+norms stay with Adam, or with the optimizer of the objective. The update has the root-mean-square size of Adam's (arXiv
+2502.16982), so that rate, warm-up, decay and weight decay are those of `warmup_adam`. The matrix of query, key and value counts
+as one.
 """
 
 from typing import Any
@@ -27,7 +28,8 @@ class Muon(warmup_adam.WarmUpAdam):
             weight_decay=self.training.weight_decay,
             adjust_lr_fn="match_rms_adamw",
         )
-        return super().over([{**group, "params": [weight for weight in group["params"] if id(weight) not in moved]} for group in groups])
+        rest = [[weight for weight in group["params"] if id(weight) not in moved] for group in groups]
+        return super().over([{**group, "params": weights} for group, weights in zip(groups, rest, strict=True)])
 
     def step(self, step: int, targets: int) -> float:
         rate = super().step(step, targets)
