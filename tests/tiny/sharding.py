@@ -13,6 +13,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from raretokens import Head, Loop, Objective, train_only_rows
+from raretokens.loop import sharded as rounds
 from tiny.update import PAD, SPECIALS, D, N, build
 
 STEPS, RESUMED_AFTER, MICRO_BATCHES, SEQUENCES, LENGTH = 5, 3, 2, 4, 7
@@ -134,6 +135,7 @@ def one_of_many(rank: int, size: int, port: int, cases: list[Case], results: Pat
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     distributed.init_process_group("gloo", rank=rank, world_size=size)
+    rounds.CHUNK = 4 * size  # several rounds, in the last of which some processes have no targets
     ended = []
     for case in cases:
         try:

@@ -224,8 +224,9 @@ class _Rounds:
         most = torch.tensor([len(self.targets), longest], device=self.targets.device)
         distributed.all_reduce(most, distributed.ReduceOp.MAX, group=self.shard.group)
         positions, length = most.tolist()
+        own = torch.arange(len(self.targets), device=self.targets.device)
         for start in range(0, positions, size):
-            rows = torch.arange(start, min(start + size, len(self.targets)), device=self.targets.device)
+            rows = own[start : start + size]  # none in the last rounds of a process with fewer targets than another
             self._round(rows, min(size, positions - start), length)
 
     def _round(self, rows: Tensor, size: int, length: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from raretokens.errors import UserError
@@ -25,12 +26,17 @@ class Rows(nn.ParameterList):
 def check_fsdp(accelerator: Any, model: nn.Module) -> None:
     """Raise UserError for the first FSDP setting that is incompatible with an objective."""
     from torch.distributed.fsdp import CPUOffloadPolicy
+    from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
 
     plugin = accelerator.state.fsdp_plugin
+    policy = getattr(plugin.auto_wrap_policy, "func", plugin.auto_wrap_policy)
+    by_size, checkpoints = policy is size_based_auto_wrap_policy, plugin.activation_checkpointing and policy is None
     refused = {
         "version": (plugin.fsdp_version != 2, "2; FSDP1 has no sharded rows"),
         "cpu_offload": (isinstance(plugin.cpu_offload, CPUOffloadPolicy), "false; weights stay on the device of their training"),
         "cpu_ram_efficient_loading": (plugin.cpu_ram_efficient_loading, "false; each process loads the weights"),
+        "auto_wrap_policy": (by_size, "TRANSFORMER_BASED_WRAP or NO_WRAP; Accelerate would shard lists of layers"),
+        "activation_checkpointing": (checkpoints, "false with NO_WRAP"),
         "ignored_modules": (not _is_own(plugin.ignored_modules), "none; freeze weights by requires_grad"),
     }
     for name, (is_set, allowed) in refused.items():
@@ -38,6 +44,8 @@ def check_fsdp(accelerator: Any, model: nn.Module) -> None:
             raise UserError(f"fsdp_config {name} is not allowed with an objective: should be {allowed}")
     if accelerator.mixed_precision not in ("no", "bf16"):
         raise UserError(f"{accelerator.mixed_precision} is not allowed with an objective and FSDP: should be bf16, or float32")
+    if getattr(accelerator, "parallelism_config", None) is not None:
+        raise UserError("parallelism_config is not allowed with an objective: should be none; fsdp=True (FSDP2) shards the model")
     if hasattr(model, "peft_config"):
         raise UserError("PEFT is not allowed with an objective and FSDP: should be a model without adapters, or no FSDP")
 
@@ -63,6 +71,7 @@ def shard_rows(output: OutputEmbedding, looked_up: nn.Module | None, accelerator
     from torch.distributed.tensor import Shard, distribute_tensor
 
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
+    looked_up_as = torch.bfloat16 if accelerator.mixed_precision == "bf16" else None
     weights = (output.weight, getattr(output.module, "bias", None), getattr(looked_up, "weight", None))
     shards: dict[nn.Parameter, nn.Parameter] = {}
     for weight in weights:
@@ -76,7 +85,7 @@ def shard_rows(output: OutputEmbedding, looked_up: nn.Module | None, accelerator
         for name in names:
             setattr(module, name, shards[getattr(module, name)])
         if names:
-            module.forward = _gathering(module, names, output)
+            module.forward = _gathering(module, names, output, looked_up_as)
 
 
 def leave_rows(accelerator: Any, model: nn.Module) -> None:
@@ -88,8 +97,10 @@ def _is_own(ignored: Any) -> bool:
     return ignored is None or (isinstance(ignored, list) and len(ignored) == 1 and isinstance(ignored[0], Rows))
 
 
-def _gathering(module: nn.Module, names: list[str], output: OutputEmbedding) -> Callable[..., Any]:
-    """Return the module's `forward` with whole parameters of these names, in the dtype of the states."""
+def _gathering(
+    module: nn.Module, names: list[str], output: OutputEmbedding, looked_up_as: torch.dtype | None
+) -> Callable[..., Any]:
+    """Return the module's `forward` with whole parameters of these names, in the dtype of the states, or that of look-ups."""
     original = module.forward
 
     @wraps(original)
@@ -98,10 +109,11 @@ def _gathering(module: nn.Module, names: list[str], output: OutputEmbedding) -> 
             return arguments[0][..., :1].clone()  # read by nothing
         own = {name: module._parameters[name] for name in names}
         states = [value for value in arguments if isinstance(value, Tensor) and value.is_floating_point()]
+        dtype = states[0].dtype if states else looked_up_as
         try:
             for name, weight in own.items():
                 gathered = whole(weight)
-                module._parameters[name] = gathered.to(states[0].dtype) if states else gathered  # type: ignore[assignment]
+                module._parameters[name] = gathered if dtype is None else gathered.to(dtype)  # type: ignore[assignment]
             return original(*arguments, **settings)
         finally:
             module._parameters.update(own)

@@ -105,6 +105,8 @@ class ObjectiveTrainer(Trainer):
             if torch.is_grad_enabled():
                 looked_up = [given[name] for name in ("input_ids", "decoder_input_ids") if name in given]
                 loss = self.loop.loss(states, targets, looked_up)
+                if self.loop.shard is not None:  # FSDP2 handles the gradients of weights outside the layers from the output on
+                    loss = loss + 0.0 * outputs["logits"].sum()
                 if self.model_loss.auxiliary:  # mean over the micro-batches of the step
                     loss = loss + outputs["aux_loss"] * (self.model_loss.auxiliary / self.loop.micro_batches)
             else:
