@@ -134,7 +134,7 @@ def test_a_card_has_the_number_of_each_run_with_a_link_to_its_scores(request, mo
     assert "| first | perplexity of rare targets (`ppl.rare`) | [wiki-agg](../runs/lm/wiki-agg.json) 99034.9 (seed 1), " in card
     assert f"**setting** {DECLARED.settings['wiki'].title}" in card
     assert "`setting`: `small` became `wiki`. The verdict was reproduced before and reproduced after." in card
-    assert "**measured** x 0.133" in card and "**reported** x 0.172" in card and "Caveat: " in card
+    assert "**measured** x 0.131" in card and "**reported** x 0.172" in card and "Caveat: " in card
 
 
 def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, monkeypatch):
