@@ -212,8 +212,7 @@ def _drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance
 def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
     """Yield the moves of claims. A verdict may change if its numbers changed within their tolerance.
 
-    If only the effect or the intervals changed, a verdict may become decided or inconclusive, but not the opposite. An effect may
-    change although both sides, which have four digits, do not, and with it the interval of few seeds changes by any factor.
+    If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite.
     """
     lines = list(side_by_side(before, now, ["claim"]))
     pooled = has_moved(lines)
@@ -228,21 +227,12 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
         yield from numbers
         if old["verdict"] != new["verdict"]:
             why = "both sides within theirs" if numbers and not any(move.out for move in numbers) else ""
-            if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]):
-                intervals = f"intervals within {WIDER:g} times their width" if _intervals_moved(old, new) else ""
-                why = "effect within its own" if _effect_moved(old, new, declared) else intervals
+            if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]) and _intervals_moved(old, new):
+                why = f"intervals within {WIDER:g} times their width"
             yield Move(file, name, "verdict", old["verdict"], new["verdict"], why, not why)
         rest = {column: value for column, value in new.items() if column not in (*sides, "verdict")}
         within = bool(numbers) and not any(move.out for move in numbers)
         yield from cell_moves(file, name, old, rest, declared, within, pooled)
-
-
-def _effect_moved(old: dict[str, str], new: dict[str, str], declared: Declarations) -> bool:
-    """Whether an effect and its interval changed within the tolerance of effects, and none appeared or disappeared."""
-    if old.get("measured") == new.get("measured") or any(bool(old.get(column)) != bool(new.get(column)) for column in EFFECTS):
-        return False
-    drift = _effect_drift(old, declared)
-    return all(drift.allows(float(old[column]), float(new[column])) for column in EFFECTS if old.get(column))
 
 
 def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:
