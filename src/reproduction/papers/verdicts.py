@@ -17,7 +17,7 @@ from reproduction.papers.declarations import Declarations
 from reproduction.papers.setting import Setting
 from reproduction.papers.task_scores import TaskScores
 
-YES, AGAIN, HARDLY, LATER = "yes", "with another", "hardly fails", "later paper"
+YES, AGAIN, HARDLY, LATER = "yes", "with another", "can hardly fail", "later paper"
 STRENGTHS = (Outcome.CONTRADICTED, Outcome.INCONCLUSIVE, Outcome.REPRODUCED, Outcome.NOT_TESTABLE, Outcome.NOT_RUN)
 
 

@@ -196,8 +196,8 @@ def medians_in_words(verdicts: list[Verdict]) -> str:
     if not own:
         return "No reproduced conclusion has a reported effect to compare with.\n"
     return (
-        f"Of the {len(tested)} tested conclusions, {len(sized)} have a reported effect. The median measured effect is "
-        f"{median(fraction for _, fraction in sized):.2g} of it, and {sum(fraction < 0 for _, fraction in sized)} have the "
+        f"Of the {len(tested)} tested conclusions, {len(sized)} have a reported effect. Measured divided by reported, their "
+        f"median is {median(fraction for _, fraction in sized):.2g}, and {sum(fraction < 0 for _, fraction in sized)} have the "
         f"opposite sign. The {len(own)} reproduced ones among them have a median of {median(own):.2g}.\n"
     )
 

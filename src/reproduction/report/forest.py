@@ -64,7 +64,7 @@ def fraction_rows(verdicts: Iterable[Verdict]) -> dict[str, list[Row]]:
         claim, value = verdict.claim, verdict.fraction(verdict.effect.value)
         if value is not None and verdict.outcome != Outcome.NOT_RUN:
             label = claim.statement if claim.paper in claim.statement else f"{claim.statement} ({claim.paper})"
-            label += " (hardly fails)" if claim.hardly_fails else ""
+            label += " (can hardly fail)" if claim.hardly_fails else ""
             row = Row(label, value, verdict.fraction_interval, verdict.outcome)
             found[question(claim.left.metric)].append(row)
     return {title: rows for title, rows in found.items() if rows}
