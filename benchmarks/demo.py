@@ -3,24 +3,20 @@
     python benchmarks/demo.py [FOLDER] [--jobs 2] [--out benchmarks/demo-cpu.csv]
 
 FOLDER is the folder of a scale where nothing is made yet, such as a fresh clone. `everything else` is the time outside of the
-stages, and that of the processes that import libraries once for many stages.
+stages.
 """
 
 import argparse
-import ctypes
 import os
-import resource
 import subprocess
 import tempfile
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 from records import keep
 
 STAGES = Path(__file__).resolve().parents[1] / "stages"
 WORK = ("train", "predict", "translate")
-PR_SET_CHILD_SUBREAPER = 36
 
 
 def main() -> None:
@@ -32,13 +28,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "stages.tsv")
         environment = os.environ | {"RARETOKENS_STAGE_TIMES": str(file)}
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # so that the processes of stages/warm.py count, too
-        if subprocess.call([STAGES / "parallel", options.jobs], cwd=options.folder, env=environment):
+        process = subprocess.Popen([STAGES / "parallel", options.jobs], cwd=options.folder, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
             raise SystemExit("stages/parallel failed")
-        with suppress(ChildProcessError):
-            while os.wait():
-                pass
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
     total, stages, times = usage.ru_utime + usage.ru_stime, Counter[str](), Counter[str]()
     for stage, seconds in rows:

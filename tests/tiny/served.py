@@ -6,6 +6,7 @@ because a world has code of its own, which tests edit.
 """
 
 import atexit
+import json
 import os
 import runpy
 import select
@@ -20,14 +21,6 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-PLACE = Path(__file__).parents[2] / "stages"
-sys.path.insert(0, str(PLACE))
-keeps_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # tests copy that folder
-import warm  # noqa: E402
-
-sys.dont_write_bytecode = keeps_none
-sys.path.remove(str(PLACE))
-
 LIBRARIES = (
     "accelerate", "ctranslate2", "dvc.cli.parser", "dvc.repo.reproduce", "jinja2", "matplotlib.backends.backend_svg",
     "matplotlib.pyplot", "pandas", "psutil", "pydantic", "requests", "rich.console", "rich.progress", "sacrebleu", "sacremoses",
@@ -37,6 +30,7 @@ LIBRARIES = (
 THREADS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "RAYON")}
 LIMIT = 300.0  # seconds, of two processes that train together
 ENDED = "\nended\n"
+SIZE = 8  # bytes, of the number that says how long a request is
 
 
 def load_libraries() -> None:
@@ -68,8 +62,7 @@ def folder() -> Path:
 
 def environment(own: dict[str, str]) -> dict[str, str]:
     """Return variables with which `dvc`, and `python` here and in stages/run, are clients of the server."""
-    path = os.pathsep.join((f"{folder()}/bin", own["PATH"]))
-    return {**own, **THREADS, "RARETOKENS_WARM": "", "PATH": path, "VENV": str(folder())}
+    return {**own, **THREADS, "PATH": os.pathsep.join((f"{folder()}/bin", own["PATH"])), "VENV": str(folder())}
 
 
 def on_two_processes(variables: dict[str, str], *words: str, limit: float = LIMIT) -> None:
@@ -108,10 +101,12 @@ def ask(python: str, address: str, program: str, *words: str) -> None:
     command = ["-m", "dvc", *words] if os.path.basename(program) == "dvc" else [*words]
     if command[:1] != ["-m"] or os.environ.get("OMP_NUM_THREADS", "1") != "1":
         os.execv(python, [python, *command])
+    request = json.dumps([os.getcwd(), dict(os.environ), command[1:]]).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
-        warm.ask(connection, command[1:])
-    sys.exit(1)
+        socket.send_fds(connection, [len(request).to_bytes(SIZE)], [0, 1, 2])
+        connection.sendall(request)
+        sys.exit((connection.recv(1) or b"\1")[0])
 
 
 def serve(listener: socket.socket) -> None:
@@ -126,18 +121,43 @@ def serve(listener: socket.socket) -> None:
             return
         connection, _ = listener.accept()
         with connection:
-            if command := warm.forked(listener, connection):
-                answer(command)
-                return
+            if os.fork() == 0:
+                listener.close()
+                header, files, *_ = socket.recv_fds(connection, SIZE, 3)
+                with connection.makefile("rb") as stream:
+                    request = json.loads(stream.read(int.from_bytes(header)))
+                if (process := os.fork()) == 0:
+                    answer(*request, files)
+                    return
+                report(connection, process)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
-def answer(command: list[str]) -> None:
-    """Run a module as `python -m` does, in the folder and the environment of this process."""
-    environment = os.environ
+def report(connection: socket.socket, process: int) -> None:
+    """Wait for a process and tell its client how it ended. Kill it when the client is killed."""
+    ended = os.pidfd_open(process)
+    if ended not in select.select([ended, connection], [], [])[0]:
+        os.kill(process, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    with suppress(BrokenPipeError):
+        connection.sendall(bytes([code if code >= 0 else 128 - code]))
+    os._exit(0)
+
+
+def answer(place: str, environment: dict[str, str], command: list[str], files: list[int]) -> None:
+    """Run a module in a folder as `python -m` does."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(place)
+    os.environ.clear()
+    os.environ.update(environment)
     sys.pycache_prefix = environment.get("PYTHONPYCACHEPREFIX") or None
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     sources = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
-    sys.path[:1] = [os.getcwd(), *map(os.path.abspath, sources)]
+    sys.path[:1] = [place, *map(os.path.abspath, sources)]
     sys.argv = command
     code = [1]
 
