@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from raretokens.measure.candidates import can_reach, explain
 from raretokens.measure.tokenizers import FastTokenizer
-from raretokens.metrics.undertrained import INDICATORS, LEAF, adjusted, find_undertrained, nearest_neighbours
+from raretokens.metrics.undertrained import INDICATORS, LEAF, find_undertrained, nearest_neighbours
 
 ROWS, WIDTH, PLANTED = 4000, 96, 20
 
@@ -93,13 +93,6 @@ def test_neighbours_in_one_leaf_are_exact_and_tight_clusters_are_found_in_many()
     assert np.isin(places[::250], np.arange(0, 5001, 250)).all()
     own = np.linalg.norm(points[:, None] - points[places], axis=2)
     np.testing.assert_allclose(own, distances, rtol=1e-2, atol=1e-2)
-
-
-def test_q_values_are_those_of_scipy():
-    from scipy.stats import false_discovery_control
-
-    p = np.random.default_rng(0).uniform(0, 1, 500) ** 3
-    np.testing.assert_allclose(adjusted(p), false_discovery_control(p))
 
 
 def test_explanations():

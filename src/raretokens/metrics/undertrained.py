@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import false_discovery_control, norm
 
 from raretokens.metrics.rows import blocks, unit
 
@@ -71,7 +71,7 @@ def find_undertrained(embedding: Any, ids: np.ndarray) -> Undertrained | None:
         symmetric = _make_symmetric(spread**2, kept)
         log_p[0] = norm.logcdf(_standardise(symmetric, symmetric[kept]))
         log_p[0, length == 0] = 0.0
-    both = np.stack([adjusted(np.exp(one)) for one in log_p])
+    both = np.stack([false_discovery_control(np.exp(one)) for one in log_p])
     q, indicator = np.minimum(1.0, 2 * both.min(axis=0)), both.argmin(axis=0)
     rank = np.lexsort((np.arange(len(ids)), np.take_along_axis(log_p, indicator[None], 0)[0], q))
     signature = (
@@ -79,15 +79,6 @@ def find_undertrained(embedding: Any, ids: np.ndarray) -> Undertrained | None:
         f"fdr:{RATE:g}"
     )
     return Undertrained(ids, q, rank, indicator, distance, length, ids[reference], signature)
-
-
-def adjusted(p: np.ndarray) -> np.ndarray:
-    """Return the q-value of each p-value by the step-up rule of Benjamini and Hochberg (1995)."""
-    order = np.argsort(p, kind="stable")
-    stepped = p[order] * len(p) / np.arange(1, len(p) + 1)
-    q = np.empty(len(p))
-    q[order] = np.minimum.accumulate(stepped[::-1])[::-1]
-    return q
 
 
 def _standardise(values: np.ndarray, bulk: np.ndarray) -> np.ndarray:
@@ -148,7 +139,7 @@ def _find_reference(points: np.ndarray, length: np.ndarray) -> np.ndarray:
     points = points - points.mean(axis=0)
     distances, neighbours = nearest_neighbours(points, NEIGHBOURS)
     density = np.log(np.maximum(distances[:, -1], TINY))
-    is_start = adjusted(norm.cdf(_standardise(density, density))) <= RATE
+    is_start = false_discovery_control(norm.cdf(_standardise(density, density))) <= RATE
     if is_start.sum() <= NEIGHBOURS:
         return np.empty(0, np.int64)
     bulk = length.std() / length.mean()
@@ -170,7 +161,7 @@ def _grow(points: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarra
         spread = np.linalg.norm(points - points[chosen].mean(axis=0), axis=1)
         spread[chosen] *= len(chosen) / (len(chosen) - 1)
         log_spread = np.log(np.maximum(spread, TINY))
-        around = np.flatnonzero(adjusted(norm.cdf(_standardise(log_spread, log_spread))) <= RATE)
+        around = np.flatnonzero(false_discovery_control(norm.cdf(_standardise(log_spread, log_spread))) <= RATE)
         closest = np.sort(np.argsort(spread, kind="stable")[: max(NEIGHBOURS + 1, len(around) // 2)])
         if np.array_equal(closest, chosen):
             break
