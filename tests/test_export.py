@@ -93,7 +93,8 @@ def test_a_tokenizer_of_words_cuts_as_the_run_s_own(scale, exported, name, cut, 
     ids = np.concatenate([cutter(line)["input_ids"] for line in lines])
     assert ids.tolist() == tokens(scale / "data/tokens" / name, "test").tolist()
     assert cutter.convert_ids_to_tokens(cutter("The tiger, the2garden")["input_ids"]) == [*cut, "</s>"]
-    assert described in (exported / "lm" / name / "README.md").read_text()
+    card = (exported / "lm" / name / "README.md").read_text()
+    assert all(part in card for part in (described, "public domain", "* alpha (of the objective): 0.03", "| ppl.total | 12.5 |"))
 
 
 def test_generate_translates_as_the_run_does(scale, exported, tmp_path):
@@ -117,18 +118,6 @@ def test_generate_translates_as_the_run_does(scale, exported, tmp_path):
         model.generate(**cutter(lines, return_tensors="pt", padding=True)), skip_special_tokens=True
     )
     assert made == expected and len(set(made)) > 10
-
-
-@torch.no_grad()
-def test_log_likelihoods_through_transformers_are_those_of_the_pipeline(scale, exported):
-    """What lm-evaluation-harness adds up: each piece of a text after those before it."""
-    ours, text = own(scale, "lm/pieces"), tokens(scale / "data/tokens/lm", "test")[:60]
-    logprob, *_ = teacher_forced(ours, text, Reading(window=60, context=0, block=60))
-    model = transformers.AutoModelForCausalLM.from_pretrained(exported / "lm/pieces").eval()
-    cutter = transformers.AutoTokenizer.from_pretrained(exported / "lm/pieces")
-    ids = torch.tensor([[cutter.eos_token_id, *text.astype(int)]])
-    given = model(ids).logits.log_softmax(-1)[0, :-1].gather(1, ids[0, 1:, None])[:, 0]
-    assert (given - torch.from_numpy(logprob)).abs().max() < 1e-5
 
 
 def test_lm_evaluation_harness_finds_the_same_log_likelihood(scale, exported, tmp_path, monkeypatch):
@@ -164,17 +153,6 @@ def test_ctranslate2_reads_a_language_model_by_its_pieces(scale, tmp_path):
     (score,) = generator.score_batch([[SPECIALS[EOS], *(pieces[i] for i in text)]])
     logprob, *_ = teacher_forced(own(scale, "lm/pieces"), text, Reading(window=30, context=0, block=30))
     assert np.abs(np.array(score.log_probs) - logprob).max() < 1e-4
-
-
-def test_the_card_says_what_it_is_what_it_read_and_how_it_was_measured(exported):
-    card = (exported / "lm/pieces/README.md").read_text()
-    for part in (
-        "objective `agg`",
-        "public domain",
-        "* alpha (of the objective): 0.03",
-        "| ppl.total | 12.5 | log:e, unit:piece |",
-    ):
-        assert part in card
 
 
 @pytest.mark.parametrize(

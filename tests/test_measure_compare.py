@@ -172,20 +172,28 @@ def test_models_with_files_of_one_name_are_told_apart(tmp_path, monkeypatch, cap
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("words", "message"),
     [
-        (["--groups", "nan,0.5,0.5"], "should be three shares that add up to 1"),
-        (["--out", "w.npy"], "--out: w.npy is a file; should be a folder"),
-        (["--tokens", "5"], "--tokens: needs --text as well"),
-        (["--window", "5"], "--window: needs --text as well"),
-        (["--similarity", "pairs.tsv"], "pairs.tsv: No such file"),
-        (["--vocabulary", "words.txt"], "words.txt: no such file"),
+        ("w.npy --groups nan,0.5,0.5", "should be three shares that add up to 1"),
+        ("w.npy --out w.npy", "--out: w.npy is a file; should be a folder"),
+        ("w.npy --compare", "--compare: needs two models or more"),
+        ("w.npy --tokens 5", "--tokens: needs --text as well"),
+        ("w.npy --window 5", "--window: needs --text as well"),
+        ("w.npy --test w.npy", "--test: needs --text"),
+        ("w.npy --text nowhere.txt", "nowhere.txt: no such text"),
+        ("w.npy --similarity pairs.tsv", "pairs.tsv: No such file"),
+        ("w.npy --vocabulary words.txt", "words.txt: no such file"),
+        ("nowhere.npy", "nowhere.npy: no such file or model folder"),
+        ("gpt2", "a model of the Hugging Face Hub is hf://owner/name, such as hf://openai-community/gpt2"),
+        ("Qwen/Qwen2.5-0.5B", "such as hf://Qwen/Qwen2.5-0.5B"),
+        ("https://huggingface.co/Qwen/Qwen2.5-0.5B", "such as hf://Qwen/Qwen2.5-0.5B"),
+        ("hf:Qwen/Qwen2.5-0.5B@v1", "such as hf://Qwen/Qwen2.5-0.5B@v1"),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_measured(tmp_path, monkeypatch, capsys, options, message):
+def test_a_mistake_is_told_before_anything_is_measured(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
     np.save(tmp_path / "w.npy", np.ones((200, 4), np.float32))
-    monkeypatch.setattr("sys.argv", ["raretokens", "measure", "w.npy", "--sorted", *options])
+    monkeypatch.setattr("sys.argv", ["raretokens", "measure", *words.split(), "--sorted"])
     with pytest.raises(SystemExit) as end:
         main()
     told = capsys.readouterr()

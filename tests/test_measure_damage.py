@@ -15,10 +15,8 @@ pytest.importorskip("transformers")
 
 from tiny import measured as tiny  # noqa: E402
 from tiny.measured import notes  # noqa: E402
-from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import LlamaForCausalLM  # noqa: E402
 
-from raretokens.errors import UserError  # noqa: E402
 from raretokens.measure import page, streaming  # noqa: E402
 from raretokens.measure.measurement import Measurement, MeasureOptions  # noqa: E402
 from raretokens.measure.model import load_model  # noqa: E402
@@ -36,9 +34,7 @@ def folder(tmp_path_factory) -> Path:
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("model")
     tiny.write_llama(path, ROWS, bos_token_id=1, eos_token_id=2, pad_token_id=0)
-    tokenizer = Tokenizer(models.WordLevel({f"w{place}": place for place in range(ROWS)}, unk_token="w3"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.save(str(path / "tokenizer.json"))
+    tiny.write_word_level(path, [f"w{place}" for place in range(ROWS)], unk_token="w3")
     words = RANDOM.zipf(1.3, 900) % ROWS
     (path / "text.txt").write_text(" ".join(f"w{word}" for word in words))
     return path
@@ -200,11 +196,6 @@ def test_shards_without_a_readable_index_are_all_read(folder, tmp_path):
 def test_of_a_quantised_output_embedding_it_is_said(folder, tmp_path):
     one = shutil.copytree(folder, tmp_path / "gptq")
     tensors = load_file(one / "model.safetensors")
-    del tensors["lm_head.weight"]
-    save_file(tensors | {"lm_head.qweight": np.zeros((4, ROWS), np.int32)}, one / "model.safetensors", {"format": "pt"})
-    assert "output embedding left out: the files have no lm_head.weight" in notes(measured(one))
     save_file(tensors | {"lm_head.weight": np.zeros((ROWS, 8), np.int8)}, one / "model.safetensors", {"format": "pt"})
-    assert "output embedding left out" in notes(measured(one)) and "stored as I8" in notes(measured(one))
-    save_file({"lm_head.weight": np.zeros((ROWS, 8), np.int8)}, one / "model.safetensors", {"format": "pt"})
-    with pytest.raises(UserError, match="stored as I8"):
-        load_model(str(one))
+    found = notes(measured(one))
+    assert "output embedding left out" in found and "stored as I8" in found

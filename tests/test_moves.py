@@ -28,8 +28,6 @@ def test_a_share_is_of_the_older_number_and_the_wider_bound_counts():
         ("ppl.total", "lm", "0.50 / —", "0.505 / —", False),  # several numbers in a cell
         ("ppl.total", "lm", "0.50 / 1.20", "0.505 / 1.50", True),
         ("ppl.total", "lm", "0.50 / 1.20", "0.50 / —", True),
-        ("ppl.total", "lm", "100.0", "", True),
-        ("ppl.total", "lm", "100.0", "nan", True),
     ],
 )
 def test_how_far_a_cell_may_move_is_its_task_s(metric, task, before, now, out):

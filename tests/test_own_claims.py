@@ -53,11 +53,6 @@ def test_paired_items_decide_where_an_unpaired_test_does_not(tmp_path):
     assert verdict.outcome == "reproduced" and verdict.p == pytest.approx(0.008, abs=5e-4)
     exact = stats.ttest_rel(left, right)
     assert verdict.effect.interval == pytest.approx(tuple(exact.confidence_interval()), rel=0.02)
-    order = np.random.default_rng(0).permutation(220)  # items in another order, with their names
-    names = [f"item {place}" for place in order]
-    shuffled = run("b", [right[place] for place in order], items=names)
-    plain = run("a", left, items=[f"item {place}" for place in range(220)])
-    assert judged(tmp_path, [plain, shuffled]).p == pytest.approx(0.008, abs=1e-3)
 
 
 @pytest.mark.parametrize("scores", [[1, 0, 1], [0, 0, 0]])
@@ -77,14 +72,6 @@ def test_items_of_a_cluster_are_no_new_evidence(tmp_path):
     copies = judged(tmp_path, [run("a", left * 4, clusters=clusters), run("b", right * 4, clusters=clusters)])
     assert copies.p == pytest.approx(once.p, abs=1e-3)
     assert judged(tmp_path, [run("a", left * 4), run("b", right * 4)]).p < 1e-5
-
-
-def test_no_effect_of_few_items_is_rarely_decided(tmp_path):
-    random, decided = np.random.default_rng(1), 0
-    for _ in range(100):
-        left, right = random.normal(size=(2, 20))
-        decided += judged(tmp_path, [run("a", left.tolist()), run("b", right.tolist())]).outcome != "inconclusive"
-    assert decided <= stats.binom.ppf(0.999, 100, 0.05)
 
 
 def test_the_harness_s_samples_and_inspect_s_logs_are_read(tmp_path):
@@ -220,27 +207,23 @@ def test_a_log_of_inspect_with_a_sample_that_failed_is_refused(tmp_path):
         read(str(tmp_path / "log.json"))
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "isotropy.total"])
-def test_json_has_numbers_or_texts_for_each_metric(tmp_path, capsys, monkeypatch, metric):
+@pytest.mark.parametrize(
+    ("metric", "effect", "found"),
+    [
+        ("accuracy", "difference", (0.5, "reproduced", None)),
+        ("isotropy.total", "difference", (0.5, "reproduced", None)),
+        ("accuracy", "ratio", (None, "inconclusive", "the effect is not finite")),  # which JSON lacks
+    ],
+)
+def test_json_has_numbers_or_texts_for_each_metric(tmp_path, capsys, monkeypatch, metric, effect, found):
     monkeypatch.chdir(tmp_path)
     for name, scores in {"a": [1, 0] * 10, "b": [0] * 20}.items():
         Path(f"{name}.json").write_text(json.dumps({**run(name, scores), "metrics": {metric: scores}}))
-    Path("claims.yaml").write_text(yaml.safe_dump({"c": {**CLAIM, "metric": metric}}))
-    arguments = RARETOKENS.parser(["claims"]).parse_args(["claims", "claims.yaml", "a.json", "b.json", "--json"])
-    arguments.function(arguments)
-    (row,) = json.loads(capsys.readouterr().out)
-    assert row["metric"] == metric and isinstance(row["measured"], float)
-
-
-def test_json_has_no_number_that_json_lacks(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name, scores in {"a": [1, 0] * 10, "b": [0] * 20}.items():
-        Path(f"{name}.json").write_text(json.dumps(run(name, scores)))
-    Path("claims.yaml").write_text(yaml.safe_dump({"c": {**CLAIM, "effect": "ratio"}}))
+    Path("claims.yaml").write_text(yaml.safe_dump({"c": {**CLAIM, "metric": metric, "effect": effect}}))
     arguments = RARETOKENS.parser(["claims"]).parse_args(["claims", "claims.yaml", "a.json", "b.json", "--json"])
     arguments.function(arguments)
     (row,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert row["measured"] is None and row["verdict"] == "inconclusive" and row["reason"] == "the effect is not finite"
+    assert row["metric"] == metric and (row["measured"], row["verdict"], row["reason"]) == found
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from raretokens.errors import UserError
 from raretokens.measure.repair import repair_folder
 from raretokens.measure.repair.new_rows import encode_rows, split_tokens
 from raretokens.measure.repair.repair_folder import RepairOptions
-from raretokens.measure.repair.selection import parse_rows
 from raretokens.measure.stored_matrix import StoredMatrix
 from raretokens.measure.tokenizers import FastTokenizer
 
@@ -305,7 +304,3 @@ def test_numbers_are_rounded_as_torch_does(dtype):
     assert np.array_equal(bits, expected.view({2: torch.int16, 4: torch.int32}[expected.element_size()]).numpy())
     with pytest.raises(UserError, match="contains NaN or a number too large"):
         encode_rows(numbers * 1e45, stored)
-
-
-def test_rows_of_a_list():
-    assert parse_rows("5, 17,100-120") == [(5, 5), (17, 17), (100, 120)]
