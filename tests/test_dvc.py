@@ -110,16 +110,6 @@ def reached(rooms: dict[str, set[str]], start: str) -> set[str]:
     return seen
 
 
-def in_circles(rooms: dict[str, set[str]]) -> set[str]:
-    return {name for name in rooms if name in reached(rooms, name)}
-
-
-def test_no_folder_imports_in_a_circle():
-    found = arrows()
-    assert in_circles(found | {"raretokens/loss": {"reproduction/training"}}) >= {"raretokens/loss", "reproduction/training"}
-    assert in_circles(found) == set()
-
-
 def test_the_library_does_without_the_reproduction():
     names = [name for file in (SOURCE / "raretokens").rglob("*.py") for name in imported(file)]
     assert "raretokens.vocabulary" in names and not [name for name in names if name.startswith("reproduction")]

@@ -185,40 +185,31 @@ def test_stages_start_their_own_checkout_whatever_cdpath_is(tmp_path, name):
         assert done.stderr.startswith("error: params.yaml: not YAML: ") and done.stdout == ""
 
 
-@pytest.mark.parametrize(("gpus", "seen"), [(2, {"0", "1"}), (0, {""})])
-def test_more_jobs_than_gpus_share_them(tmp_path, gpus, seen):
-    """Four runs of a third of a second each, three at a time: no run gets a GPU that is not there."""
-    for name in ("stages", "bin"):
-        (tmp_path / name).mkdir()
-    shutil.copy(ROOT / "stages/parallel", tmp_path / "stages")
-    (tmp_path / "params.yaml").touch()
-    script(tmp_path / "bin/nvidia-smi", f"#!/bin/sh\nfor n in $(seq {gpus}); do echo GPU $n; done\n")
-    script(tmp_path / "bin/python", "#!/bin/sh\n[ $4 ] || for n in 1 2 3 4; do echo train-lm@$n score-lm@$n; done\n")
-    script(tmp_path / "bin/dvc", """#!/bin/sh
-case "$*" in status*) echo '{}' ;; *" train"*) echo "$CUDA_VISIBLE_DEVICES $*" >> calls; sleep 0.3 ;; esac
-""")
-    variables = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
-    variables.pop("CUDA_VISIBLE_DEVICES", None)
-    subprocess.run(["stages/parallel", "3"], cwd=tmp_path, env=variables, check=True)
-    calls = [line.split(" ", 1) for line in (tmp_path / "calls").read_text().splitlines()]
-    assert {device for device, _ in calls} == seen
-    assert sorted(call for _, call in calls) == [f"--wait-for-lock repro -s train-lm@{n} score-lm@{n}" for n in range(1, 5)]
-
-
-def parallel_on_stubs(folder: Path, dvc: str) -> subprocess.Popen:
+def parallel_on_stubs(folder: Path, dvc: str, jobs: int = 1, gpus: int = 0) -> subprocess.Popen:
     """Start stages/parallel on three runs, of which the last continues another, with these lines as `dvc`."""
     for name in ("stages", "bin"):
         (folder / name).mkdir()
     shutil.copy(ROOT / "stages/parallel", folder / "stages")
     (folder / "params.yaml").touch()
-    script(folder / "bin/nvidia-smi", "#!/bin/sh\n")
+    script(folder / "bin/nvidia-smi", f"#!/bin/sh\nfor n in $(seq {gpus}); do echo GPU $n; done\n")
     script(folder / "bin/python", """#!/bin/sh
 case $4 in --shared) echo encode ;; --continued) echo train-lm@3 score-lm@3 ;;
 *) printf '%s\\n' 'train-lm@1 score-lm@1' 'train-lm@2 score-lm@2' ;; esac
 """)  # fmt: skip
     script(folder / "bin/dvc", f'#!/bin/sh\n[ $1 = status ] && echo {{}} && exit\necho "$*" >> calls\n{dvc}')
     variables = os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
-    return subprocess.Popen(["stages/parallel", "1"], cwd=folder, env=variables, stdout=-1, stderr=subprocess.PIPE, text=True)
+    command = ["stages/parallel", f"{jobs}"]
+    return subprocess.Popen(command, cwd=folder, env=variables, stdout=-1, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(("gpus", "seen"), [(2, {"0", "1"}), (1, {"0"}), (0, {""})])
+def test_more_jobs_than_gpus_share_them(tmp_path, monkeypatch, gpus, seen):
+    """Runs of a third of a second each, two at a time: no run gets a GPU that is not there."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    dvc = 'case "$*" in *" train"*) echo "$CUDA_VISIBLE_DEVICES" >> devices; sleep 0.3 ;; esac\n'
+    started = parallel_on_stubs(tmp_path, dvc, jobs=2, gpus=gpus)
+    started.communicate(timeout=60)
+    assert started.returncode == 0 and {*(tmp_path / "devices").read_text().splitlines()} == seen
 
 
 def test_each_run_is_a_line_and_what_it_prints_is_a_file(tmp_path):
@@ -230,22 +221,16 @@ def test_each_run_is_a_line_and_what_it_prints_is_a_file(tmp_path):
     assert logs == {"shared": "encode", "report": "repro"} | {f"train-lm@{n}": f"score-lm@{n}" for n in (1, 2, 3)}
 
 
-def test_the_end_of_a_failed_run_s_file_is_shown(tmp_path):
-    started = parallel_on_stubs(tmp_path, 'case "$*" in *train-lm@2*) echo the reason; exit 255 ;; esac\n')
-    errors = started.communicate(timeout=60)[1]
-    assert errors.splitlines()[:2] == [
-        "the reason", "error: train-lm@2 failed; all it printed is in data/scratch/logs/train-lm@2.log"
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("end", ["exit 255", "kill -9 $$"])
 def test_a_failed_run_stops_no_other_run_and_is_named(tmp_path, end):
     """DVC exits with 255 where a stage fails, at which xargs would stop."""
-    started = parallel_on_stubs(tmp_path, f'case "$*" in *train-lm@1*) {end} ;; esac\n')
+    started = parallel_on_stubs(tmp_path, f'case "$*" in *train-lm@1*) echo the reason; {end} ;; esac\n')
     errors = started.communicate(timeout=60)[1]
     runs = [line.split()[-1] for line in (tmp_path / "calls").read_text().splitlines() if " -s train" in line]
     assert runs == ["score-lm@1", "score-lm@2", "score-lm@3"]
     assert started.returncode == 1
+    log = "error: train-lm@1 failed; all it printed is in data/scratch/logs/train-lm@1.log"
+    assert {"the reason", log} <= {*errors.splitlines()}
     assert errors.splitlines()[-1] == "error: no reports, because runs failed, with messages above: train-lm@1"
 
 

@@ -11,8 +11,7 @@ import pytest
 from tiny import world
 
 from raretokens.errors import UserError
-from reproduction.corpora.tokenization import token_files as streams
-from reproduction.pipeline import settings
+from reproduction.pipeline import full_size, settings
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,17 +23,7 @@ def folder(tmp_path_factory):
     parameters = path / "params.yaml"  # without dropout: each process draws masks of its own
     parameters.write_text(re.sub(r"dropout: 0\.1", "dropout: 0.0", parameters.read_text()))
     world.run(path, "stages/run", "1", "jobs")
-    tokens = path / "data/tokens/lm"
-    tokens.mkdir(parents=True)
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *(f"w{number}" for number in range(36))]
-    ids = (4 + np.random.default_rng(0).random(3000) ** 2 * 36).astype("<u2")
-    for split, part in {"train": ids[:2500], "valid": ids[2500:]}.items():
-        part.tofile(tokens / f"{split}.bin")
-    counts = np.bincount(ids[:2500], minlength=40)
-    rows = [f"{piece}\t{count}\t{count}" for piece, count in zip(pieces, counts, strict=True)]
-    (tokens / "vocabulary.tsv").write_text("\n".join(["piece\tcount\ttarget_count", *rows, ""]))
-    splits = {split: {"tokens": len(part)} for split, part in {"train": ids[:2500], "valid": ids[2500:]}.items()}
-    streams.write_meta(tokens, {"dtype": "<u2", "vocabulary": len(pieces), "splits": splits})
+    full_size.write_random_tokens(path / "data/tokens/lm", 40, {"train": 2500, "valid": 500})
     return path
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_prepare import put, translation
 
 from raretokens.errors import UserError
 from raretokens.vocabulary import EOS
@@ -118,16 +119,9 @@ def test_news_of_four_topics():
 def test_verses_have_the_class_of_their_book_and_passages_end_with_a_chapter():
     books = {1: "law-and-history", 17: "law-and-history", 18: "wisdom", 22: "wisdom", 23: "prophets", 39: "prophets",
              40: "new-testament", 66: "new-testament"}  # fmt: skip
-    chapters = [(book, chapter) for book in books for chapter in (1, 2, 3, 4, 5)]
-    text, starts, ends = "", {}, {}
-    for book, chapter in chapters:
-        for verse in range(1, 7):
-            number = 1_000_000 * book + 1000 * chapter + verse
-            starts[number], text = len(text), text + f"b{book} c{chapter} v{verse}. "
-            ends[number] = len(text)
-    file = RAW / "bible-web/verses.py.txt"
-    file.parent.mkdir(parents=True)
-    file.write_text(f'bible = Bible(Version.X, """{text}""", {starts!r}, {ends!r}, {{}}, False)\n')
+    numbers = [(book, chapter, verse) for book in books for chapter in range(1, 6) for verse in range(1, 7)]
+    text = {1_000_000 * book + 1000 * chapter + verse: f"b{book} c{chapter} v{verse}. " for book, chapter, verse in numbers}
+    put("bible-web/verses.py.txt", translation(text))
     verses, passages = prepared("documents", "bible-verses"), prepared("documents", "bible-passages")
     for line in verses["train"]:
         label, book = line.split(": b")[0], int(line.split(": b")[1].split()[0])

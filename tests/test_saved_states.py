@@ -38,15 +38,6 @@ def test_a_run_whose_starter_is_gone_stops(tmp_path, monkeypatch):
         run.check_parent()
 
 
-def test_a_save_that_fails_leaves_the_one_before(tmp_path):
-    run = State(tmp_path / "run")
-    save(run, 3)
-    with pytest.raises(AttributeError):
-        save(run, 4, other=lambda: 4)
-    assert restored(run) == 3
-    assert [path.name[:13] for path in sorted(run.path.iterdir())] == ["lock", "log.tsv", "state-000003-"]
-
-
 def test_weights_and_tables_are_set_aside_by_the_first_process_alone(tmp_path):
     table = torch.linspace(0, 1, 6).reshape(3, 2)
     other, run = State(tmp_path / "run", rank=1), State(tmp_path / "run")

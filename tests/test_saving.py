@@ -33,18 +33,6 @@ def now(monkeypatch):
     return seconds
 
 
-def test_a_save_is_due_a_while_after_the_end_of_the_last_one(now):
-    """A step takes 25 seconds and the first save 70; it cost nothing."""
-    clock, saves = Clock(Execution(save_seconds=60.0)), []
-    for step in range(1, 11):
-        now[0] += 25.0
-        if clock.due(step):
-            saves.append(step)
-            now[0] += 70.0 if len(saves) == 1 else 0.0
-            clock.saved(0.0)
-    assert saves == [3, 6, 9]
-
-
 class Slow:
     """The save's thread: it takes so many seconds in the background, `busy` of them of a processor."""
 

@@ -48,16 +48,6 @@ def test_observers_are_told_each_update_once_with_its_row_of_the_log(folder):
     assert all(torch.equal(value, weights(watched)[key]) for key, value in weights(alone).items())
 
 
-def test_after_a_stop_observers_are_told_where_it_goes_on(folder):
-    stop(trainer(folder, "lm", "mle", save_updates=2), 5)
-    recorder = Recorder()
-    resumed = trainer(folder, "lm", "mle", observer=recorder)
-    resumed.run()
-    resumed.state.remove()
-    assert recorder.events[0] == ("begins", 4, 6)
-    assert [row["update"] for _, row, _ in recorder.events[1:]] == [5, 6]
-
-
 def lines(folder, capsys, monkeypatch, **settings) -> list[str]:
     """What is printed when an update takes two seconds."""
     now = iter(range(100, 10_000))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from dvc.utils.hydra import apply_overrides
 from dvc.utils.serialize import parse_yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from raretokens.errors import UserError
@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @settings(max_examples=500, deadline=None)
+@example("1:30")  # 90 in YAML 1.1
 @given(st.text("0123456789_.-+:eExobnNyYaAtTfFuUrRlLsS~ ", min_size=1, max_size=7))
 def test_a_scalar_is_what_dvc_reads_or_is_refused(scalar):
     text = f"key: {scalar}\n"
@@ -26,26 +27,6 @@ def test_a_scalar_is_what_dvc_reads_or_is_refused(scalar):
         return
     read = parse_yaml(text, "params.yaml")
     assert repr(found) == repr(read)
-
-
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("seed: no", "seed: 'no' is not allowed: input should be a valid integer"),
-        ("seed: 1:30", "seed: '1:30' is not allowed: input should be a valid integer"),
-        ("seed: 2020-01-01", "line {line}, 'seed: 2020-01-01': 2020-01-01 is a date to some"),
-        ("seed: 0777", "line {line}, 'seed: 0777': 0777 is octal"),
-        ("seed: '010'", "seed: '010' is not allowed"),  # as `dvc exp run -S seed=010` writes it
-    ],
-)
-def test_a_seed_is_no_other_number_than_dvc_reads(tmp_path, written, message):
-    lines = (ROOT / "params.yaml").read_text(encoding="utf-8").splitlines()
-    number = next(number for number, line in enumerate(lines) if line.startswith("seed: "))
-    lines[number] = written
-    (tmp_path / "params.yaml").write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(UserError) as error:
-        load(tmp_path / "params.yaml")
-    assert message.format(line=number + 1) in str(error.value)
 
 
 @pytest.mark.parametrize("language", ["no", "'no'", "on"])

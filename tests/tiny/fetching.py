@@ -32,6 +32,13 @@ def get(path: Path, mirror: Path | None = None) -> Path:
     return into
 
 
+def from_mirror(data: bytes, name: str = "data.bin", **more) -> Path:
+    """Fetch a source of one file that only a mirror has."""
+    Path("mirror/tiny").mkdir(parents=True, exist_ok=True)
+    Path("mirror/tiny", name).write_bytes(data)
+    return get(table(data, name, **more), Path("mirror"))
+
+
 def zipped(*members: tuple[str, bytes, int]) -> bytes:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
