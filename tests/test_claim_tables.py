@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tiny.claims import AGAINST, claim, judged, three
-from tiny.run_sheet import DECLARED
+from tiny.run_sheet import DECLARED, committed
 
 from raretokens.claims.effect_text import change_text, effect_text, finding_text
 from raretokens.claims.intervals import Interval
@@ -14,8 +14,6 @@ from raretokens.claims.verdict import Outcome, Verdict
 from reproduction.papers.claim import Claim
 from reproduction.papers.task_scores import AllScores, TaskScores
 from reproduction.papers.verdicts import counted, judge, judge_all, with_counts
-from reproduction.pipeline.jobs import run_sheet
-from reproduction.pipeline.parameters_file import load
 from reproduction.report.claims import (
     in_words,
     main_claims,
@@ -32,16 +30,21 @@ NAMED = ("cosreg-improves-big-bleu", "cosreg-improves-reverse-bleu", "mle-degene
 UNTRAINED = AllScores(Sheet(scale="small", corpora={}, baselines={}, runs={}), Path("nowhere"))
 
 
+@pytest.fixture
+def one(tmp_path) -> Verdict:
+    """The verdict on AGAINST, with an effect of 0.35 over three seeds."""
+    return judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+
+
 def changed(verdict: Verdict, **effect) -> Verdict:
     effect = {"interval": effect["seed_interval"], **effect} if "seed_interval" in effect else effect
     return replace(verdict, effect=replace(verdict.effect, **effect))
 
 
-def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_path):
-    verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(one):
     main = AGAINST.replaced(paper="P", main="m")
-    known = {"reported": 0.5, "q": 0.0123, "unit_length": None, "counted_with": verdict.name}
-    verdict = changed(replace(verdict, claim=main, **known), seed_interval=Interval(0.1, 0.6))
+    known = {"reported": 0.5, "q": 0.0123, "unit_length": None, "counted_with": one.name}
+    verdict = changed(replace(one, claim=main, **known), seed_interval=Interval(0.1, 0.6))
     inconclusive = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason="why")
     ratio, value = (replace(verdict, claim=main.replaced(effect=kind)) for kind in ("ratio", "value"))
     rows = [
@@ -78,16 +81,14 @@ def test_a_ratio_is_rounded_once_so_that_pages_agree():
     assert (effect_text("ratio", 1.18496), change_text("ratio", 1.18496)) == ("x 1.18", "+18 %")
 
 
-def test_a_forest_plot_counts_the_conclusions_that_it_leaves_out(tmp_path):
-    verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
-    shown, unreported = replace(verdict, reported=0.8), replace(verdict, reported=None)
+def test_a_forest_plot_counts_the_conclusions_that_it_leaves_out(one):
+    shown, unreported = replace(one, reported=0.8), replace(one, reported=None)
     assert left_out([shown], fraction_rows([shown])) == ""
     both = [shown, unreported]
     assert left_out(both, fraction_rows(both)).startswith("1 of 2 conclusions has no row: ")
 
 
-def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
-    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(one):
     ratio = replace(one, claim=AGAINST.replaced(effect="ratio", expect="lower"), reported=0.25)
     assert ratio.fraction(0.5) == pytest.approx(0.5) and ratio.fraction(4.0) == pytest.approx(-1)
     assert changed(ratio, value=0.1, seed_interval=Interval(0.05, 0.2)).size == "larger than reported"
@@ -116,8 +117,7 @@ def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
         ({}, {"seeds": 2, "seed_interval": Interval(0.1, 0.2), "test_interval": None}, "above 0", "two seeds (pooled alone)"),
     ],
 )
-def test_a_claim_shows_its_threshold_and_the_variance_of_few_seeds(tmp_path, claim, effect, threshold, seeds):
-    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+def test_a_claim_shows_its_threshold_and_the_variance_of_few_seeds(one, claim, effect, threshold, seeds):
     one = changed(replace(one, claim=AGAINST.replaced(paper="AGG", **claim)), **effect)
     text = pages([one], DECLARED, "small", UNTRAINED, {})["agg.md"]
     (row,) = (line for line in text.splitlines() if line.startswith("| [s]("))
@@ -125,9 +125,8 @@ def test_a_claim_shows_its_threshold_and_the_variance_of_few_seeds(tmp_path, cla
     assert f"The claim is reproduced if the difference is {threshold}." in text and f"**seeds** {seeds} " in text
 
 
-def test_a_card_has_the_number_of_each_run_with_a_link_to_its_scores(request, monkeypatch):
-    monkeypatch.chdir(request.config.rootpath / "scales/small")
-    scores, name = AllScores(run_sheet(load()), Path("reports/runs")), "agg-lowers-rare-perplexity"
+def test_a_card_has_the_number_of_each_run_with_a_link_to_its_scores():
+    scores, name = committed(), "agg-lowers-rare-perplexity"
     verdict = judge(name, DECLARED.claims[name], scores["lm"], DECLARED)
     page = pages([verdict], DECLARED, "small", scores, {})["agg.md"]
     card = page.split(f'<details id="claim-{name}">')[1].split("</details>")[0]
@@ -137,12 +136,11 @@ def test_a_card_has_the_number_of_each_run_with_a_link_to_its_scores(request, mo
     assert "**measured** x 0.131" in card and "**reported** x 0.172" in card and "Caveat: " in card
 
 
-def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, monkeypatch):
+def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(one, monkeypatch):
     """Of four claims with p 0.01, 0.04, 0.2 and 0.9, q is 0.04, 0.08, 0.27 and 0.9.
 
     Another paper and another kind of metric have families of their own, and a claim that can hardly fail has none.
     """
-    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     ps = {"m": 0.01, "n": 0.04, "o": 0.2, "p": 0.9, "other": 0.05, "text": 0.03, "hardly": 1e-9, "untested": None}
     names = {"other": "Q"}
     claims = {name: AGAINST.replaced(paper=names.get(name, "P"), main=name) for name in ps}
@@ -157,8 +155,7 @@ def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, mo
     assert verdicts["n"].reason == "q is 0.08 in the family P geometry, and a main claim needs 0.05"
 
 
-def test_conclusions_of_the_papers_are_counted_once_and_others_apart(tmp_path):
-    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+def test_conclusions_of_the_papers_are_counted_once_and_others_apart(one):
     agg, again = (AGAINST.replaced(paper=name) for name in ("AGG", "FRAGE"))
     other = agg.replaced(margin=None, than=0.1, tables=[5])
     outcomes = [(agg, "reproduced"), (again, "reproduced"), (other, "not run"), (agg.replaced(kind="control"), "reproduced"),
@@ -184,9 +181,8 @@ def test_conclusions_of_the_papers_are_counted_once_and_others_apart(tmp_path):
     )
 
 
-def test_conclusions_on_one_effect_count_as_the_weakest_that_was_tested(tmp_path):
+def test_conclusions_on_one_effect_count_as_the_weakest_that_was_tested(one):
     """As those on single frequency groups, or with another threshold. Another pair, direction or table counts apart."""
-    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
 
     def group(name: str, **more) -> Claim:
         sides = {side: own.replaced(metric=f"isotropy.{name}") for side, own in AGAINST.sides.items()}
@@ -216,9 +212,8 @@ def test_conclusions_on_one_effect_count_as_the_weakest_that_was_tested(tmp_path
     assert "The claim can hardly fail, and no count has it: r." in page["agg.md"] and "It is counted with *s*." in page["agg.md"]
 
 
-def test_the_counts_say_what_is_reproduced_in_size_and_what_all_tested_effects_are(tmp_path):
+def test_the_counts_say_what_is_reproduced_in_size_and_what_all_tested_effects_are(one):
     """Fractions 0.9 and 0.5 agree in size, 0.2 in direction; with -0.5 and -1 of two others the median over all is 0.2."""
-    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     effects = [("reproduced", 0.9, 1.1), ("reproduced", 0.5, 0.7), ("reproduced", 0.2, 0.4), ("inconclusive", -0.5, 1.5),
                ("contradicted", -1.0, -0.8), ("not testable", 3.0, 4.0)]  # fmt: skip
     agg = AGAINST.replaced(paper="AGG")
@@ -245,23 +240,16 @@ def test_the_counts_say_what_is_reproduced_in_size_and_what_all_tested_effects_a
     )
 
 
-def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_excluded(tmp_path):
-    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_excluded(one):
     one = replace(one, claim=AGAINST.replaced(paper="AGG"), outcome=Outcome.INCONCLUSIVE, reported=0.5)
     intervals = [(3, -0.1, 0.4), (3, -0.9, -0.1), (3, -0.1, 0.6), (2, -0.1, 0.4), (1, -0.1, 0.6)]
-    many = [changed(one, seeds=seeds, seed_interval=Interval(low, high)) for seeds, low, high in intervals]
-    # Of different claims, because equal ones count once.
+    claims = [one.claim.replaced(than=-2.0 - n, tables=[n]) for n in range(5)]  # equal ones would count once
     many = [
-        replace(one, name=str(number), claim=one.claim.replaced(than=-2.0 - number, tables=[number]))
-        for number, one in enumerate(many)
+        changed(replace(one, name=str(own.tables), claim=own), seeds=seeds, seed_interval=Interval(*ends))
+        for own, (seeds, *ends) in zip(claims, intervals, strict=True)
     ]
-    many = with_counts(many, DECLARED)
-    few, other = (
-        "Of the 5 inconclusive conclusions, 2 have fewer than three seeds.",
-        "The intervals of 2 of the other 3 exclude the reported effect.",
-    )
-    assert f"{few} {other} The counts exclude" in in_words(many, DECLARED)
-    assert "2 inconclusive conclusions, 2 have fewer than three seeds. The counts exclude" in in_words(many[3:], DECLARED)
+    words = in_words(with_counts(many, DECLARED), DECLARED)
+    assert "Of the 5 inconclusive conclusions, 2 have fewer than three seeds. The intervals of 2 of the other 3 exclude" in words
 
 
 def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once():
@@ -280,9 +268,8 @@ def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once()
     assert all(f".md#claim-{name}) |" in found["claims.md"] for name in DECLARED.claims)
 
 
-def test_a_page_says_in_which_models_the_claims_were_tested(request, monkeypatch):
-    monkeypatch.chdir(request.config.rootpath / "scales/small")
-    scores = AllScores(run_sheet(load()), Path("reports/runs"))
+def test_a_page_says_in_which_models_the_claims_were_tested():
+    scores = committed()
     names = ("agps-hides-frequency", "freeze-parts-frequent-rows", "agps-lowers-rare-word-perplexity")
     verdicts = [judge(name, claim := DECLARED.claims[name], scores[claim.task], DECLARED) for name in names]
     text = pages(verdicts, DECLARED, "small", scores, {})["agps.md"]

@@ -15,7 +15,6 @@ from tiny.run_sheet import DECLARED
 from reproduction.commands import scale_commands
 from reproduction.commands.program import main
 from reproduction.papers.load import load_declarations
-from reproduction.report.diff import Revision
 
 ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,reported,measured,spread,delta,runs,status,note\n"
@@ -99,13 +98,6 @@ def edit(world: Path, name: str, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
-
-
-@PLACES
-def test_the_files_of_a_revision_are_all_below_the_folder(world, monkeypatch):
-    monkeypatch.chdir(world)
-    found = sorted(path.name for path in (world / "reports/figures").iterdir())
-    assert Revision("HEAD").files("reports/figures") == found and Revision("HEAD").files("nowhere") == []
 
 
 @PLACES

@@ -6,14 +6,10 @@ from itertools import permutations
 from statistics import geometric_mean
 
 import pytest
-from tiny.run_sheet import DECLARED
+from tiny.run_sheet import DECLARED, SMALL, committed
 
 from raretokens.csv_files import read_csv
-from reproduction import paths
 from reproduction.papers.claim import Claim
-from reproduction.papers.task_scores import AllScores, TaskScores
-from reproduction.pipeline.jobs import run_sheet
-from reproduction.pipeline.parameters_file import load
 
 METRICS = {  # what a sentence names -> the metrics whose numbers it quotes
     r"I\(W\)": [f"isotropy.{group}" for group in ("total", "freq", "med", "rare")],
@@ -36,14 +32,6 @@ SEEDS = {"one": "1", "two": "2", "three": "3", "five": "5"}
 CLAIMS = {name: claim for name, claim in DECLARED.claims.items() if claim.task == "lm" and (claim.why or claim.but)}
 
 
-@pytest.fixture(scope="module")
-def scores(request) -> TaskScores:
-    folder = request.config.rootpath / "scales/small"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        return AllScores(run_sheet(load()), folder / paths.REPORTS / "runs")["lm"]
-
-
 def quoted(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each number of a text that stands in a sentence with a metric's name, with the metrics of that name."""
     for sentence in re.split(r"(?<=\.) (?=[A-Z])", text):
@@ -52,8 +40,9 @@ def quoted(text: str) -> Iterator[tuple[str, list[str]]]:
             yield from ((number, metrics) for number in NUMBER.findall(sentence))
 
 
-def known(claim: Claim, text: str, metrics: list[str], scores: TaskScores) -> list[float]:
+def known(claim: Claim, text: str, metrics: list[str]) -> list[float]:
     """Return the metrics of the runs that a text is about, and their differences and ratios."""
+    scores = committed()["lm"]
     runs = {run for side in claim.sides.values() if (run := scores.choose(side.runs, data=side.data))} | {"mle"}
     runs |= {run for name, run in RUNS.items() if name in text}
     runs |= {f"wiki-{run}" for run in runs if f"wiki-{run}" in scores.lines}  # the setting in which they are judged
@@ -68,26 +57,26 @@ def known(claim: Claim, text: str, metrics: list[str], scores: TaskScores) -> li
 
 
 @pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if list(quoted(claim.why + " " + claim.but))])
-def test_a_number_beside_the_name_of_a_metric_is_in_the_score_files(name, scores):
+def test_a_number_beside_the_name_of_a_metric_is_in_the_score_files(name):
     claim = CLAIMS[name]
     text = f"{claim.why} {claim.but}"
     for number, metrics in quoted(text):
         step = 10.0 ** -len(number.partition(".")[2])
-        near = [abs(abs(value) - abs(float(number))) for value in known(claim, text, metrics, scores)]
+        near = [abs(abs(value) - abs(float(number))) for value in known(claim, text, metrics)]
         assert min(near) <= 0.501 * step, f"{number} is none of {', '.join(metrics)}"
 
 
 @pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if FEWER.search(claim.why + claim.but)])
-def test_a_number_of_more_or_fewer_types_is_the_difference_of_the_two_runs(name, scores):
-    claim = CLAIMS[name]
+def test_a_number_of_more_or_fewer_types_is_the_difference_of_the_two_runs(name):
+    claim, scores = CLAIMS[name], committed()["lm"]
     for count, way, group in FEWER.findall(claim.why + claim.but):
         left, right = (scores.value(scores.choose(side.runs), f"uniq.{GROUPS[group]}") for side in claim.sides.values())
         assert abs(left.mean - right.mean - (int(count) if way == "more" else -int(count))) <= 0.501
 
 
-def test_a_number_of_seeds_is_that_of_the_claim(request):
+def test_a_number_of_seeds_is_that_of_the_claim():
     """A study, or a run that the claim does not compare (alpha 0.02), has seeds of its own."""
-    rows = read_csv(request.config.rootpath / "scales/small/reports/claims.csv")
+    rows = read_csv(SMALL / "reports/claims.csv")
     seeds = dict(zip(rows["claim"], rows["seeds"], strict=True))
     wrong = [
         f"{name}: {sentence}"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure as Canvas
-from tiny.run_sheet import DECLARED, line
+from tiny.run_sheet import DECLARED, committed, line
 
 from raretokens.claims.intervals import Interval
 from raretokens.claims.verdict import Outcome
 from raretokens.figure_style import CURVES
 from reproduction.papers.setting import TASKS
 from reproduction.papers.table import Panel
-from reproduction.papers.task_scores import AllScores, TaskScores
-from reproduction.pipeline.jobs import all_jobs, run_sheet
+from reproduction.papers.task_scores import TaskScores
+from reproduction.pipeline.jobs import all_jobs
 from reproduction.pipeline.parameters_file import load
 from reproduction.report.build import points_in_setting
 from reproduction.report.diff import figure_moves
@@ -231,9 +231,8 @@ def test_a_flat_curve_moves_within_the_range_of_its_panel():
     assert (move.row, move.out) == ("p b rare", False)
 
 
-def test_no_figure_of_the_small_scale_loses_a_panel_whose_runs_have_points(monkeypatch):
-    monkeypatch.chdir(ROOT / "scales/small")
-    scores = AllScores(run_sheet(load()), Path("reports/runs"))
+def test_no_figure_of_the_small_scale_loses_a_panel_whose_runs_have_points():
+    scores = committed()
     for name, figure in DECLARED.figures.items():
         own, declared = points_in_setting(figure, DECLARED, scores), figure_points(figure, scores, DECLARED)
         for shown, as_declared in zip(own, declared, strict=True):

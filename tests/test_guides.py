@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from test_dvc import arrows, reached, rooms
-from tiny.guide import ROOT, follow, steps
+from tiny.guide import ROOT, follow
 from tiny.world import create, draw_only, run
 
 pytestmark = pytest.mark.slow
@@ -55,13 +55,6 @@ def score(folder: Path, run: str) -> dict:
 
 def cells(folder: Path, table: str) -> list[dict[str, str]]:
     return list(csv.DictReader((folder / f"reports/tables/{table}.csv").read_text().splitlines()))
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_s_blocks_are_the_examples(page):
-    assert steps(page)
-    for step in steps(page):
-        assert (ROOT / step.example).read_text() == step.block, step.example
 
 
 def test_a_metric_is_three_files_and_scores_every_run_again(built):

@@ -135,13 +135,6 @@ def test_a_seed_that_most_rows_lack_is_left_out(seeds):
     assert shown["AGG"] == ("140.00", "agg", "") and shown["mine"] == ("90.00", "mine", "")
 
 
-def test_a_row_below_that_has_fewer_seeds_says_so(seeds):
-    inside = cells("agg-3", seeds)
-    shown = {cell.row: (cell.measured, cell.remark) for cell in inside if cell.column == "PPL Total"}
-    assert (shown["MLE"], shown["AGG"]) == (("132.00", ""), ("145.00", ""))
-    assert shown["mine"] == ("90.00", "seed 1 alone; other rows average seeds 1, 2")
-
-
 def test_rows_without_a_common_seed_say_which_they_have(seeds):
     lines = {name: seeds["lm"].lines[name] for name in ("mle", "agg-2")}
     lines["agg"] = lines.pop("agg-2")

@@ -6,88 +6,12 @@ import pytest
 from tiny.run_sheet import DECLARED, cells_of, line, scored
 
 from raretokens.errors import UserError
-from reproduction.papers.table import Table
 from reproduction.pipeline.jobs import run_sheet as sheet_of
 from reproduction.pipeline.parameters_file import load
 from reproduction.report import build, markdown
-from reproduction.report.tables import to_csv, to_markdown
+from reproduction.report.tables import to_markdown
 
 ROOT = Path(__file__).parents[1]
-
-
-def isotropy(total: float, seed: int = 1) -> dict:
-    return {"seed": seed, "metrics": {"isotropy": {"total": total}}}
-
-
-def test_a_whole_table_as_csv_and_markdown(tmp_path):
-    reported = {"MLE": ("0.377", ""), "AGG": ("0.813", "odd"), "SC": ("0.5", "quoted"), "Static": ("0.752", "")}
-    rows = [f"X,1,{row},I(W),Total,{value},ratio,up,{note}\n" for row, (value, note) in reported.items()]
-    (tmp_path / "x_table1.csv").write_text("paper,table,row,column,group,value,unit,direction,note\n" + "".join(rows))
-    table = Table(
-        title="Isotropy",
-        paper="X",
-        place="table 1",
-        reported="x_table1",
-        task="lm",
-        columns=[
-            {"title": "I(W)", "column": "I(W)", "group": "Total", "metric": "isotropy.total"},
-            {"title": "Uniq", "metric": "uniq.rare"},
-        ],
-        rows=[
-            {"title": "MLE", "runs": ["big-mle", "mle"]},
-            {"title": "AGG", "runs": ["agg"]},
-            {"title": "SC", "runs": ["sc"]},
-            {"title": "Static", "runs": ["agg-static"]},
-        ],
-        also=True,
-    )
-    files = {
-        "mle": isotropy(0.40),
-        "mle-2": isotropy(0.44, seed=2),
-        "agg-2": isotropy(0.64, seed=2),
-        "agg": isotropy(0.60),
-        "mine": {"seed": 1, "metrics": {"uniq": {"rare": 7}}},
-        "removed": isotropy(0.1),
-    }
-    sheet = {
-        "mle": line("mle"),
-        "agg": line("agg"),
-        "mle-2": line("mle", seed=2),
-        "agg-2": line("agg", seed=2),
-        "mine": line("mine"),
-        "later-2": line("mine"),
-        "smaller-steps": line("mine", model="base-1k"),
-        "other-text": line("mine", tokens="other"),
-    }
-    cells = cells_of(table, scored(tmp_path, files, sheet), DECLARED.replaced(folder=tmp_path))
-    assert to_csv(cells) == (
-        "row,column,metric,reported,measured,spread,delta,runs,status,reason,note,direction,remark,reported_cell\n"
-        "MLE,I(W),isotropy.total,0.377,0.420,0.020,+0.043,mle mle-2,match,,,,,MLE > I(W) > Total\n"
-        "AGG,I(W),isotropy.total,0.813,0.620,0.020,-0.193,agg agg-2,differs,,odd,same,,AGG > I(W) > Total\n"
-        "SC,I(W),isotropy.total,0.5,,,,,quoted,,quoted,,,SC > I(W) > Total\n"
-        "Static,I(W),isotropy.total,0.752,,,,,not run,no run named agg-static on the run sheet,,,,Static > I(W) > Total\n"
-        "mine,I(W),isotropy.total,,,,,,not run,mine has no isotropy.total,,,,\n"
-        "mine,Uniq,uniq.rare,,7,,,mine,not reported,,,,,\n"
-        "later-2,I(W),isotropy.total,,,,,,not run,later-2 has no scores yet,,,,\n"
-        "later-2,Uniq,uniq.rare,,,,,,not run,later-2 has no scores yet,,,,\n"
-    )
-    text = to_markdown(table, cells)
-    (legend,) = (line for line in text.splitlines() if line.startswith("Each cell is the measured number"))
-    assert legend.endswith(" mine, later-2: the paper's table has no such rows; they are further runs, for comparison.")
-    assert text.replace(legend, "legend") == (
-        "**X table 1: Isotropy**\n\n"
-        "| | I(W) | Uniq |\n|---|---|---|\n"
-        "| MLE | **0.42 ± 0.02** (0.377) |  |\n"
-        "| AGG | 0.62 ± 0.02 ⇈ (0.813) |  |\n"
-        "| SC | — (0.5†) |  |\n"
-        "| Static | — (0.752) |  |\n"
-        "| mine | — | 7 |\n"
-        "| later-2 | — | — |\n\n"
-        "legend\n\n"
-        "* AGG, I(W): note on the reported number: odd\n" + "* Static: no run named agg-static on the run sheet\n"
-        "* mine: mine has no isotropy.total\n"
-        "* later-2: later-2 has no scores yet\n"
-    )
 
 
 def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number(tmp_path):

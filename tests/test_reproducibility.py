@@ -6,15 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tiny.claims import AGAINST, SAME, claim, judged, three
-from tiny.run_sheet import DECLARED, line
+from tiny.run_sheet import DECLARED, SMALL, committed, line
 
 from raretokens.claims.comparison import Comparison
 from raretokens.claims.intervals import LEVEL, EffectPart, moderated
 from raretokens.claims.verdict import UNCHANGED
-from reproduction.papers.task_scores import AllScores, TaskScores
+from reproduction.papers.task_scores import TaskScores
 from reproduction.papers.verdicts import comparison_of, reported_effect
-from reproduction.pipeline.jobs import run_sheet
-from reproduction.pipeline.parameters_file import load
 from reproduction.report.claims import cv_star
 
 ROOT = Path(__file__).parents[1]
@@ -108,17 +106,14 @@ def test_the_row_of_the_logit_bias_baseline_is_that_of_the_decomposition():
         assert cells[row, "ppl.freq"] > cells["MLE", "ppl.freq"]
 
 
-def test_the_power_of_the_reported_gains_in_bleu(monkeypatch):
+def test_the_power_of_the_reported_gains_in_bleu():
     """Three seeds would mostly show them; five would mostly miss the differences between methods that the papers report."""
-    monkeypatch.chdir(ROOT / "scales/small")
-    scores = AllScores(run_sheet(load()), Path("reports/runs"))
-
     def power(name: str, seeds: int) -> float:
         own = DECLARED.claims[name]
-        return comparison_of(own, scores[own.task], DECLARED).power(reported_effect(own, DECLARED), own.threshold, seeds)
+        return comparison_of(own, committed()[own.task], DECLARED).power(reported_effect(own, DECLARED), own.threshold, seeds)
 
     assert all(power(f"{name}-improves-bleu", 3) > 0.8 for name in ("agg", "agps", "cosreg", "frage"))
     assert all(power(name, 3) < power(name, 5) < 0.5 for name in ("agg-beats-cosreg", "agps-beats-cosreg"))
-    text = "".join(file.read_text(encoding="utf-8") for file in Path("reports/papers").glob("*.md"))
+    text = "".join(file.read_text(encoding="utf-8") for file in (SMALL / "reports/papers").glob("*.md"))
     shown = power("agg-beats-cosreg", 5)
     assert f"an interval of 5 seeds decides the claim with probability {shown:.2f}." in text

@@ -64,13 +64,6 @@ def test_equal_lines_with_the_same_seed_stay_apart():
     ]
 
 
-def test_repetitions_are_averaged_under_the_first_name(tmp_path):
-    for name, seed, value in (("agg", 1, 10.0), ("another", 2, 14.0)):
-        (tmp_path / f"{name}.json").write_text(json.dumps({"seed": seed, "metrics": {"ppl": {"rare": value}}}))
-    value = TaskScores({"agg": AGG, "another": AGG.replaced(seed=2)}, task="lm", folder=tmp_path).value("agg", "ppl.rare")
-    assert (value.mean, value.spread, value.runs, value.seeds) == (12.0, 2.0, ("agg", "another"), (1, 2))
-
-
 @pytest.mark.parametrize("scale", [".", "scales/small", "scales/paper"])
 def test_a_run_sheet_s_lines_bear_the_seed_and_options_that_they_train_with(scale):
     parameters = load(ROOT / scale / "params.yaml")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tiny.claims import claim
-from tiny.run_sheet import DECLARED, line
+from tiny.run_sheet import DECLARED, ROOT, SMALL, line
 
 from raretokens.csv_files import read_csv
 from reproduction.papers.setting import Properties, Setting
@@ -18,7 +18,6 @@ from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
 from reproduction.report import build, regimes
 
-ROOT = Path(__file__).parents[1]
 NEAR = {"task": "lm", "models": ["near"], "title": "near", "own": "near-", "properties": {"tokenizer": "a", "text": "b"}}
 FAR = {**NEAR, "models": ["far"], "title": "far", "own": ""}
 UNLIKE = {**NEAR, "models": ["odd"], "own": "odd-", "is_like_the_paper": False, "reason": "little degenerates"}
@@ -44,7 +43,6 @@ def names(scores: TaskScores, *runs: list[str]) -> list[str]:
 
 
 THREE = [0.1, 0.2, 0.3]
-ROOT = Path(__file__).parents[1]
 PARAMETERS = [yaml.safe_load((ROOT / folder / "params.yaml").read_text()) for folder in (".", "scales/small")]
 
 
@@ -181,9 +179,9 @@ def test_a_figure_is_shown_in_the_nearest_setting_that_has_its_points(tmp_path):
 
 
 def test_a_table_has_each_run_of_its_setting_once_and_needs_these_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT / "scales/small")
+    monkeypatch.chdir(SMALL)
     sheet = run_sheet(load())
-    (tmp_path / "runs").symlink_to(ROOT / "scales/small/reports/runs")
+    (tmp_path / "runs").symlink_to(SMALL / "reports/runs")
     text = build.one_table("agps-3", sheet, DECLARED, tmp_path)
     assert "(setting: Multi30k in steps of 1,024 tokens)" in text
     cells = read_csv(tmp_path / "tables/agps-3.csv").to_dict("records")

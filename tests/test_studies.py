@@ -9,22 +9,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from pytest import approx
-from safetensors.torch import save_file
-from tiny import architectures
+from tiny.run_sheet import DECLARED, SMALL, committed
 
 from raretokens.claims.comparison import Comparison
 from raretokens.claims.verdict import Outcome
 from raretokens.csv_files import read_csv
-from reproduction import paths
-from reproduction.papers.load import load_declarations
-from reproduction.papers.task_scores import AllScores
 from reproduction.papers.verdicts import judge
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.parameters_file import load
-from reproduction.pipeline.surroundings import root
-from reproduction.training.models.registry import build, stored
 
 
 @pytest.fixture(autouse=True)
@@ -125,17 +118,6 @@ def test_a_constant_on_the_logits_of_rare_types_is_that():
     assert -biased(plain, is_rare[targets], found["same total"])[0].mean() == approx(-shifted[0].mean(), abs=1e-9)
 
 
-def test_weights_are_read_as_training_stores_them(tmp_path, monkeypatch):
-    from rare_bias_types import read_model
-
-    config = SimpleNamespace(architecture="decoder", shape=architectures.shape("decoder"))
-    model = build("decoder", config.shape, 7, 4)
-    monkeypatch.chdir(tmp_path)
-    paths.trained("lm", "mle").mkdir(parents=True)
-    save_file(stored(model.state_dict()), paths.trained("lm", "mle") / "model.safetensors")
-    assert torch.equal(read_model("mle", config, 7, 4).embedding, model.embedding)
-
-
 def test_positives_and_known_rows_are_found_by_their_tokens(tmp_path, monkeypatch):
     """Stand-ins for the packages of the gallery, one with language tokens and one with unused tokens."""
     from undertrained_rows import GLITCH, matrices
@@ -169,22 +151,17 @@ def test_likeness_of_one_language_is_not_taken_for_frequency():
     assert found["cosine source's"] > 0.15 and abs(found["cosine target's"]) < 0.02
 
 
-def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch):
+def test_a_claim_judged_on_one_of_its_seeds_has_that_alone():
     from few_seeds import judge_again, with_seeds
 
-    monkeypatch.chdir(request.config.rootpath / "scales/small")
-    declared, scores = (
-        load_declarations(root() / paths.PAPERS),
-        AllScores(run_sheet(load()), paths.REPORTS / "runs")["lm"],
-    )
-    claim = declared.claims["freeze-b-lowers-rare-perplexity"]
+    scores, name = committed()["lm"], "freeze-b-lowers-rare-perplexity"
+    claim = DECLARED.claims[name]
     fewer = Comparison.of_claim(claim, with_seeds(claim, scores, (2,))).values
     assert fewer["left"].runs == ("freeze-b-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")
-    assert judge("freeze-b-lowers-rare-perplexity", claim, with_seeds(claim, scores, (2, 3)), declared).effect.seeds == 2
-    judged = list(judge_again("freeze-b-lowers-rare-perplexity", declared, scores))
-    assert [size for size, *_ in judged] == [1, 1, 1, 2, 2, 2] and {outcome for _, outcome, _ in judged} == {
-        Outcome.REPRODUCED
-    }
+    assert judge(name, claim, with_seeds(claim, scores, (2, 3)), DECLARED).effect.seeds == 2
+    judged = list(judge_again(name, DECLARED, scores))
+    assert [size for size, *_ in judged] == [1, 1, 1, 2, 2, 2]
+    assert {outcome for _, outcome, _ in judged} == {Outcome.REPRODUCED}
     assert scores.repetitions["freeze-b"] == ["freeze-b", "freeze-b-2", "freeze-b-3"]
 
 
@@ -200,16 +177,16 @@ def test_claims_that_are_judged_again_are_those_of_three_seeds_in_the_reports(re
         assert int(row["judged again"]) == again, "run docs/studies/few_seeds.py"
 
 
-def test_effects_where_few_targets_are_rare_are_those_of_the_committed_files(request, monkeypatch):
+def test_effects_where_few_targets_are_rare_are_those_of_the_committed_files(monkeypatch):
     import rare_share
 
-    monkeypatch.chdir(request.config.rootpath / "scales/small")
+    monkeypatch.chdir(SMALL)
     sheet = run_sheet(load())
     for name, rows in rare_share.tables(sheet).items():
-        committed = (rare_share.FOLDER / f"{name}-small.csv").read_text(encoding="utf-8")
-        assert [list(row) for row in csv.reader(committed.splitlines())] == rows, "run docs/studies/rare_share.py"
+        file = (rare_share.FOLDER / f"{name}-small.csv").read_text(encoding="utf-8")
+        assert [list(row) for row in csv.reader(file.splitlines())] == rows, "run docs/studies/rare_share.py"
     printed = read_csv(rare_share.FOLDER / "rare-share-small.csv").set_index("run")["test NLL"].astype(float)
-    scores = AllScores(sheet, paths.REPORTS / "runs")["lm"]
+    scores = committed()["lm"]
     for run in (run for run in printed.index if scores.read(run)):  # of others, what the stage printed is known
         assert np.log(scores.number(run, "ppl.total")) == approx(printed[run], abs=1e-3)
         printed[run] = np.log(scores.number(run, "ppl.total"))
@@ -219,11 +196,10 @@ def test_effects_where_few_targets_are_rare_are_those_of_the_committed_files(req
     assert float(effects["total perplexity"][0].split()[1]) == approx(np.exp(np.mean(agg - mle)), abs=5e-4)
 
 
-def test_rows_at_the_usual_rate_are_those_of_the_score_files(request, monkeypatch):
+def test_rows_at_the_usual_rate_are_those_of_the_score_files():
     import rare_share
 
-    monkeypatch.chdir(request.config.rootpath / "scales/small")
-    scores = AllScores(run_sheet(load()), paths.REPORTS / "runs")["lm"]
+    scores = committed()["lm"]
     rows = read_csv(rare_share.FOLDER / "learning-rates-small.csv")
     usual = rows[rows["peak rate"] == rare_share.USUAL_RATE]
     assert list(usual.run) == ["mle", "agg", "ember"]

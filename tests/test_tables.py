@@ -107,6 +107,14 @@ def test_other_runs_follow_and_rows_without_a_run_say_why(world):
     ]  # freeze has its row in another table
 
 
+def test_other_runs_without_scores_or_a_metric_say_so_and_variants_and_other_texts_have_no_row(world):
+    further = {"later": line("mine"), "variant": line("mine", model="base-1k"), "other-text": line("mine", tokens="other")}
+    cells = cells_of("agg-2", TaskScores(world.lines | further, task="lm", folder=world.folder))
+    reasons = {cell.row: cell.reason for cell in cells if cell.column == "PPL Freq"}
+    assert (reasons["mine"], reasons["later"]) == ("mine has no ppl.freq", "later has no scores yet")
+    assert not reasons.keys() & {"variant", "other-text"}
+
+
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
 def test_each_scale_can_name_itself(folder):
     assert load(ROOT / folder / "params.yaml").scale in DECLARED.scales

@@ -1,6 +1,7 @@
 """Score files of a whole run sheet, made by hand: every metric that a table names has a number."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 from raretokens.claims.scores import SheetLine
@@ -8,11 +9,15 @@ from reproduction.papers.declarations import Declarations
 from reproduction.papers.load import load_declarations
 from reproduction.papers.table import Table
 from reproduction.papers.task_scores import AllScores, TaskScores
+from reproduction.pipeline.jobs import run_sheet
+from reproduction.pipeline.parameters_file import load
 from reproduction.report.cells import Cell
 from reproduction.report.tables import table_cells
 from reproduction.run_sheet import Sheet
 
-DECLARED = load_declarations(Path(__file__).parents[2] / "data/paper")
+ROOT = Path(__file__).parents[2]
+SMALL = ROOT / "scales/small"
+DECLARED = load_declarations(ROOT / "data/paper")
 CORPORA = {"lm": "bible", "nmt": "bible"}
 BASELINES = {"lm": {"human": "lm"}, "nmt": {"copy": "nmt"}}
 LM = (
@@ -84,6 +89,12 @@ def score(value: float, **further: object) -> dict:
 def write(folder: Path, task: str, name: str, content: dict) -> None:
     (folder / task).mkdir(parents=True, exist_ok=True)
     (folder / task / f"{name}.json").write_text(json.dumps(content))
+
+
+@cache
+def committed() -> AllScores:
+    """The committed score files of the small scale."""
+    return AllScores(run_sheet(load(SMALL / "params.yaml")), SMALL / "reports/runs")
 
 
 def scored(folder: Path, files: dict[str, dict], sheet: dict[str, SheetLine], task: str = "lm") -> TaskScores:
