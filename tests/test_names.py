@@ -33,6 +33,22 @@ def test_only_plain_names_pass(place, name):
     )
 
 
+def test_dvc_neither_deletes_nor_runs_anything_by_a_bad_name(tmp_path):
+    """`jobs` checks params.yaml before any other stage, and a name is quoted where its stage alone is asked for."""
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/file").write_text("precious")
+    folder, tree = world.create(tmp_path / "project"), world.parameters()
+    tree["own"] = {"../../../../precious": "texts/train.source", **tree["own"]}
+    tree["runs"]["lm"] = {";touch x": tree["runs"]["lm"]["mle"], "$(touch x)": tree["runs"]["lm"]["mle"]}
+    (folder / "params.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
+    done = world.run(folder, "dvc", "repro", check=False)
+    for section, name in (("own", "../../../../precious"), ("runs.lm", ";touch x"), ("runs.lm", "$(touch x)")):
+        assert f"params.yaml: {section}.{name}: {name!r} is not allowed" in done.stderr
+    assert world.run(folder, "dvc", "repro", "-s", "train-lm@;touch x", check=False).returncode
+    assert done.returncode and (tmp_path / "precious/file").read_text() == "precious"
+    assert not list(tmp_path.rglob("x"))
+
+
 def test_every_word_of_a_command_that_comes_from_params_is_quoted():
     stages = yaml.safe_load((world.ROOT / "dvc.yaml").read_text())["stages"]
     for stage in stages.values():
