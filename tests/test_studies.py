@@ -208,3 +208,34 @@ def test_rows_at_the_usual_rate_are_those_of_the_score_files():
         assert f"{np.log(number['ppl.total']):.4f}" == row["test NLL"] and f"{number['mass.rare']:.3g}" == row["P(rare)"]
         assert f"{number['ppl_within.rare']:.4g}" == row["perplexity within the rare group"]
         assert scores.curve(row["run"], "nll.valid")[1][-1] == float(row["validation NLL"])
+
+
+def test_the_loss_of_a_word_is_the_sum_over_its_tokens():
+    from word_loss import split_words, sums
+
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁the", "▁", "cat", "▁cat", "s"]
+    ids = np.array([4, 7, 8, 2, 2, 5, 6, 4, 2])  # the cats, an empty line, cat the
+    words, word = split_words(ids, pieces)
+    assert words == ["the", "cats", "cat", "the"]
+    assert sums(np.arange(9.0), word, len(words)).tolist() == [0, 3, 11, 7]
+
+
+def test_words_of_two_runs_are_compared_by_rank():
+    """The second run is one nat worse on a word that training has twice, and two nats better on one that it lacks."""
+    from collections import Counter
+
+    from word_loss import UNSEEN, table
+
+    words = ["often", "never", "<unk>"] * 400
+    losses = np.tile([[1.0, 8.0, 5.0], [2.0, 6.0, 0.0]], 400)
+    rows = table(words, losses, np.tile([[1, 3, 1], [1, 2, 1]], 400), Counter(often=2, other=1))
+    found = {(rank, kind): (words, float(difference)) for rank, kind, words, _, _, _, difference, _, _ in rows}
+    assert found == {
+        ("all", "any"): (800, -0.5),
+        ("all", "one in both"): (400, 1.0),
+        ("all", "more in one"): (400, -2.0),
+        ("1 to 100", "any"): (400, 1.0),
+        ("1 to 100", "one in both"): (400, 1.0),
+        (UNSEEN, "any"): (400, -2.0),
+        (UNSEEN, "more in one"): (400, -2.0),
+    }

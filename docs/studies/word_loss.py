@@ -1,0 +1,122 @@
+"""Which words does a run predict better? The loss of whole words by frequency rank, as in arXiv 2508.15390.
+
+    cd scales/small && python ../../docs/studies/word_loss.py mle muon-mle
+
+The loss of a word is the sum over its subword tokens, so that runs with different vocabularies can be compared if they read one
+text. A word is what blanks separate. Ends of lines and the mark <unk> of WikiText-2 are left out. The rank of a word is by its
+count in the training text.
+
+The study prints a line for each run after the first and each range of ranks, with the words that both runs read as one token
+apart from the others. It writes word-loss-<scale>.csv: the loss of a word in nats, and its difference from the first run with
+the 95 % bootstrap interval over parts of the test text. The interval does not cover seeds.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from shared import print_table, write_table
+
+from raretokens.metrics.bootstrap import BLOCKS, resample
+from raretokens.vocabulary import EOS, SPACE, VOCABULARY, Vocabulary
+from reproduction.corpora.tokenization.token_files import tokens as stream
+from reproduction.paths import predictions, tokens
+from reproduction.pipeline.parameters_file import load
+
+LAST_RANK = {"1 to 100": 100, "101 to 2,500": 2500, "2,501 to 10,000": 10_000, "over 10,000": sys.maxsize}
+UNSEEN, ALL = "not in training", "all"
+LEFT_OUT = "<unk>"  # what WikiText-2 has in place of words that occur less than three times
+COLUMNS = ["run", "beside", "rank", "tokens of a word", "words", "share", "loss", "loss beside", "difference", "low", "high"]
+
+
+def split_words(ids: np.ndarray, pieces: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """Return the words of a stream of token ids, and the number of each token's word, -1 for ends of lines."""
+    starts = np.array([piece.startswith(SPACE) for piece in pieces])[ids] | (ids == EOS)
+    starts[0] = True
+    run = np.cumsum(starts) - 1
+    ends = ids == EOS
+    word = np.where(ends, -1, run - np.cumsum(ends))
+    words = [""] * (int(word.max()) + 1)
+    for token, number in zip(ids[~ends].tolist(), word[~ends].tolist(), strict=True):
+        words[number] += pieces[token]
+    return [spelled.removeprefix(SPACE) for spelled in words], word
+
+
+def sums(values: np.ndarray, word: np.ndarray, words: int) -> np.ndarray:
+    """Return the sum of the values of each word's tokens."""
+    return np.bincount(word[word >= 0], values[word >= 0], words)
+
+
+def ranges(words: Sequence[str], counts: Counter) -> np.ndarray:
+    """Return the range of ranks of each word."""
+    rank = {word: number for number, (word, _) in enumerate(counts.most_common(), 1)}
+    last = np.array(list(LAST_RANK.values()))
+    names = np.array([*LAST_RANK, UNSEEN])
+    return names[[np.searchsorted(last, rank[word]) if word in rank else len(last) for word in words]]
+
+
+def interval(difference: np.ndarray, kept: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of the mean difference of the kept words, over blocks of the text."""
+    block = np.arange(len(difference)) * BLOCKS // len(difference)
+    total, count = (np.bincount(block[kept], weights, BLOCKS) for weights in (difference[kept], None))
+    rows = resample(BLOCKS)
+    return tuple(np.percentile(total[rows].sum(1) / count[rows].sum(1), [2.5, 97.5]))
+
+
+def table(words: Sequence[str], losses: np.ndarray, lengths: np.ndarray, counts: Counter) -> list[list]:
+    """Return the rows of a run; losses and lengths in tokens are 2 x words, of the run beside it and of the run."""
+    counted = np.array([word != LEFT_OUT for word in words])
+    of, whole = ranges(words, counts), (lengths == 1).all(0)
+    kinds = {"any": counted, "one in both": counted & whole, "more in one": counted & ~whole}
+    rows = []
+    for name in (ALL, *LAST_RANK, UNSEEN):
+        for kind, members in kinds.items():
+            kept = members & ((of == name) | (name == ALL))
+            if not kept.any():
+                continue
+            beside, own = losses[:, kept].mean(1)
+            shown = [f"{value:.4f}" for value in (own, beside, own - beside, *interval(losses[1] - losses[0], kept))]
+            rows.append([name, kind, int(kept.sum()), f"{kept.sum() / counted.sum():.4f}", *shown])
+    return rows
+
+
+class Read(NamedTuple):
+    """The test text as a run reads it."""
+
+    words: list[str]
+    losses: np.ndarray  # of each word, in nats
+    lengths: np.ndarray  # of each word, in tokens
+
+
+def read(name: str, folder: Path, pieces: Sequence[str]) -> Read:
+    """Return the words of the test text with the losses of a run, whose token files are in the folder."""
+    words, word = split_words(np.asarray(stream(folder, "test")), pieces)
+    nll = -np.load(predictions("lm", name) / "logprob.npy").astype(np.float64)
+    return Read(words, sums(nll, word, len(words)), sums(np.ones(len(word)), word, len(words)))
+
+
+def main(beside: str, *runs: str) -> None:
+    parameters = load()
+    found = {}
+    for name in (beside, *runs):
+        folder = tokens(parameters.run("lm", name).tokens)
+        pieces = Vocabulary.read(folder / VOCABULARY).tokens
+        found[name] = read(name, folder, pieces)
+        if name == beside:
+            counts = Counter(split_words(np.asarray(stream(folder, "train")), pieces)[0])
+        elif found[name].words != found[beside].words:
+            sys.exit(f"error: {beside} and {name} read different test texts")
+    rows = []
+    for name in runs:
+        both = found[beside], found[name]
+        losses, lengths = np.stack([one.losses for one in both]), np.stack([one.lengths for one in both])
+        rows += [[name, beside, *row] for row in table(found[beside].words, losses, lengths, counts)]
+    print_table(COLUMNS, rows, width=16)
+    write_table(f"word-loss-{parameters.scale}", COLUMNS, rows)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
