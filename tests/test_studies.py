@@ -232,10 +232,10 @@ def test_words_of_two_runs_are_compared_by_rank():
     found = {(rank, kind): (words, float(difference)) for rank, kind, words, _, _, _, difference, _, _ in rows}
     assert found == {
         ("all", "any"): (800, -0.5),
-        ("all", "one in both"): (400, 1.0),
-        ("all", "more in one"): (400, -2.0),
+        ("all", "one token"): (400, 1.0),
+        ("all", "other"): (400, -2.0),
         ("1 to 100", "any"): (400, 1.0),
-        ("1 to 100", "one in both"): (400, 1.0),
+        ("1 to 100", "one token"): (400, 1.0),
         (UNSEEN, "any"): (400, -2.0),
-        (UNSEEN, "more in one"): (400, -2.0),
+        (UNSEEN, "other"): (400, -2.0),
     }

@@ -29,7 +29,7 @@ from reproduction.pipeline.parameters_file import load
 LAST_RANK = {"1 to 100": 100, "101 to 2,500": 2500, "2,501 to 10,000": 10_000, "over 10,000": sys.maxsize}
 UNSEEN, ALL = "not in training", "all"
 LEFT_OUT = "<unk>"  # what WikiText-2 has in place of words that occur less than three times
-COLUMNS = ["run", "beside", "rank", "tokens of a word", "words", "share", "loss", "loss beside", "difference", "low", "high"]
+COLUMNS = ["run", "beside", "rank", "kind", "words", "share", "loss", "loss beside", "difference", "low", "high"]
 
 
 def split_words(ids: np.ndarray, pieces: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -70,7 +70,7 @@ def table(words: Sequence[str], losses: np.ndarray, lengths: np.ndarray, counts:
     """Return the rows of a run; losses and lengths in tokens are 2 x words, of the run beside it and of the run."""
     counted = np.array([word != LEFT_OUT for word in words])
     of, whole = ranges(words, counts), (lengths == 1).all(0)
-    kinds = {"any": counted, "one in both": counted & whole, "more in one": counted & ~whole}
+    kinds = {"any": counted, "one token": counted & whole, "other": counted & ~whole}
     rows = []
     for name in (ALL, *LAST_RANK, UNSEEN):
         for kind, members in kinds.items():
