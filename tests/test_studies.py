@@ -154,15 +154,15 @@ def test_likeness_of_one_language_is_not_taken_for_frequency():
 def test_a_claim_judged_on_one_of_its_seeds_has_that_alone():
     from few_seeds import judge_again, with_seeds
 
-    scores, name = committed()["lm"], "freeze-b-lowers-rare-perplexity"
+    scores, name = committed()["lm"], "freeze-bc-lowers-rare-perplexity"
     claim = DECLARED.claims[name]
     fewer = Comparison.of_claim(claim, with_seeds(claim, scores, (2,))).values
-    assert fewer["left"].runs == ("freeze-b-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")
+    assert fewer["left"].runs == ("freeze-bc-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")
     assert judge(name, claim, with_seeds(claim, scores, (2, 3)), DECLARED).effect.seeds == 2
     judged = list(judge_again(name, DECLARED, scores))
     assert [size for size, *_ in judged] == [1, 1, 1, 2, 2, 2]
     assert {outcome for _, outcome, _ in judged} == {Outcome.REPRODUCED}
-    assert scores.repetitions["freeze-b"] == ["freeze-b", "freeze-b-2", "freeze-b-3"]
+    assert scores.repetitions["freeze-bc"] == ["freeze-bc", "freeze-bc-2", "freeze-bc-3"]
 
 
 def test_claims_that_are_judged_again_are_those_of_three_seeds_in_the_reports(request):
