@@ -105,3 +105,9 @@ def learn(model: torch.nn.Module, pairs: Bitext, updates: int = 120) -> None:
 def _json(path: Path, tree: dict) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(tree))
+
+
+def table(folder: Path, task: str, name: str) -> np.ndarray:
+    from safetensors.numpy import load_file
+
+    return load_file(folder / f"data/runs/{task}/{name}/model.safetensors")["table"]
