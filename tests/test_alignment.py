@@ -132,6 +132,13 @@ def test_without_pairs_there_are_no_links(encoded, tmp_path):
     assert count_links(pairs, pairs.numbers(), tmp_path).nnz == 0
 
 
+def test_progress_is_reported(encoded, tmp_path, capsys):
+    links_of(encoded(random_pairs(30, 1)), tmp_path)
+    reported = capsys.readouterr().out.splitlines()
+    assert reported[0] == "align  direction 1 of 2, iteration 1 of 5"
+    assert reported[-2:] == ["align  direction 2 of 2, iteration 5 of 5", "align  links  100%"]
+
+
 def test_a_text_that_does_not_fit_is_refused_with_what_to_change(encoded, tmp_path, monkeypatch):
     pairs = encoded(random_pairs(20, 1))
     monkeypatch.setattr(alignment.psutil, "virtual_memory", lambda: type("", (), {"available": 100.0}))

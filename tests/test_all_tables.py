@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -219,3 +220,17 @@ def test_a_mistake_in_a_table_is_named():
         Table(**part, columns=[sided], rows=[{"title": "r", "runs": {"EnDe": ["a"]}}])
     with pytest.raises(ValueError, match="declare `runs`, or the reason in `absent`"):
         Table(**part, columns=[sided], rows=[{"title": "r"}])
+
+
+def test_scores_are_read_once(full, monkeypatch):
+    read, counted = Path.read_text, Counter()
+    fresh = world(full["lm"].folder.parent, full["lm"].lines, full["nmt"].lines)
+
+    def counting(path: Path, *rest, **named) -> str:
+        counted[path] += path.suffix == ".json"
+        return read(path, *rest, **named)
+
+    monkeypatch.setattr(Path, "read_text", counting)
+    for name in DECLARED.tables:
+        of(name, fresh)
+    assert max(counted.values()) == 1
