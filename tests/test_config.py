@@ -75,6 +75,11 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         ("alpha", "three", "alpha: 'three' is not allowed: input should be a valid number"),
         ("lm/training/steps", 0, "lm.training.steps: 0 is not allowed: input should be greater than 0"),
         ("runs/lm/agg/objective", "ag", "runs.lm.agg.objective: 'ag' has no file; the nearest is agg"),
+        (
+            "runs/nmt/base-mle/objective",
+            "soft_cap",
+            "runs.nmt.base-mle.objective: 'soft_cap' is not for nmt; allowed: runs of lm",
+        ),
         ("runs/lm/agg/model", "deno", "runs.lm.agg.model: 'deno' is not one of lm.models; the nearest is demo"),
         ("runs/lm/agg/option_from", "alpa", "runs.lm.agg.option_from: 'alpa' is no key of params.yaml; the nearest is alpha"),
         ("runs/lm/agg/alpha_scal", 2.0, "runs.lm.agg.alpha_scal: unknown key (value 2.0); the nearest is alpha_scale"),

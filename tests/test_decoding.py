@@ -12,6 +12,7 @@ import torch
 from references.beam_search import PENALTIES, beam_search, exhaustive
 
 from raretokens.errors import UserError
+from raretokens.loss.terms import Head
 from raretokens.vocabulary import EOS, PAD, SPECIALS
 from reproduction.tasks.evaluation.ctranslate2_models import best_device, checked_compute_type, export
 from reproduction.tasks.evaluation.job_specs import Continuation, Decoding, LanguageModelEvaluation
@@ -149,8 +150,8 @@ def test_the_signature_names_what_changes_translations():
     assert other.signature == "beam:5|length-penalty:1-gnmt-of-10-best|compute:int8"
 
 
-@pytest.mark.parametrize("window, context, block", [(12, 8, 10), (12, 6, 12), (8, 0, 5)])
-def test_each_token_is_scored_and_predicted_once_with_its_context(window, context, block):
+@pytest.mark.parametrize("window, context, block, softcap", [(12, 8, 10, None), (12, 6, 12, 0.5), (8, 0, 5, None)])
+def test_each_token_is_scored_and_predicted_once_with_its_context(window, context, block, softcap):
     """Windowed log-probabilities, and predictions in blocks, equal one forward pass a token over exactly its context."""
     torch.manual_seed(2)
     model = build("decoder", shape(1, 16, "relu"), 40, 64).eval()
@@ -159,12 +160,13 @@ def test_each_token_is_scored_and_predicted_once_with_its_context(window, contex
         window=window, context=context, block=block, continuation=Continuation(samples=1, prefix=1, length=1)
     )
     rare = np.arange(40) >= 30
-    logprob, prediction, of_rare = teacher_forced(model, text, settings, rare)
+    logprob, prediction, of_rare = teacher_forced(model, text, settings, rare, Head(softcap=softcap))
     stream = torch.from_numpy(np.concatenate(([EOS], text)).astype(np.int64))
 
     def scores(begin: int, place: int) -> torch.Tensor:
         with torch.no_grad():
-            return model(stream[None, begin : place + 1])[0, -1] @ model.embedding.T
+            logits = model(stream[None, begin : place + 1])[0, -1] @ model.embedding.T
+            return softcap * torch.tanh(logits / softcap) if softcap else logits
 
     for place, token in enumerate(text.tolist()):
         begin = place // (window - context) * (window - context)

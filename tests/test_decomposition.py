@@ -17,6 +17,7 @@ from tiny.finished import GROUPS, SHAPE, create
 from raretokens.claims.comparison import Effect
 from raretokens.claims.intervals import Interval
 from raretokens.claims.scores import SheetLine
+from raretokens.loss.terms import Head
 from raretokens.objectives.rarity import rare_share
 from raretokens.vocabulary import GROUP_NAMES, MED, RARE, SPECIALS, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization.token_files import tokens
@@ -105,6 +106,9 @@ def test_masses_are_sums_of_the_softmax_over_the_windows_of_perplexity(world, fo
     model, text, groups, frequency, rows = world
     np.testing.assert_allclose(found.logprob, teacher_forced(model, text, WHOLE).logprob, rtol=1e-5)
     np.testing.assert_allclose(found.logprob, rows[np.arange(len(text)), text], rtol=1e-5)
+    capped = decomposing.masses(model, text, WHOLE, groups, frequency, SLOPES, own, Head(softcap=2.0)).logprob
+    np.testing.assert_allclose(capped, teacher_forced(model, text, WHOLE, head=Head(softcap=2.0)).logprob, rtol=1e-5)
+    assert np.abs(capped - found.logprob).max() > 0.1
     for code, column in zip(GROUP_NAMES.values(), found.groups.T, strict=True):
         np.testing.assert_allclose(np.exp(column), np.exp(rows[:, groups == code]).sum(1), rtol=1e-5)
     np.testing.assert_allclose(np.exp(found.nested[:, 0]), np.exp(rows[:, own[:, 0]]).sum(1), rtol=1e-5)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import ctranslate2
@@ -186,6 +187,9 @@ def test_mistakes_are_one_line(scale, exported, monkeypatch):
     run = trained_run.find(str(scale / "data/runs/lm/pieces"))
     with pytest.raises(UserError, match="not empty; name a new or empty folder"):
         export_run(run, exported / "lm/pieces")
+    capped = replace(run, run=run.run | {"objective": "soft_cap"})
+    with pytest.raises(UserError, match=r"pieces: its soft-cap of 30.0 has no place in transformers; allowed: runs without one"):
+        export_run(capped, exported / "new")
     run.run["architecture"] = "gru"
     with pytest.raises(UserError, match="gru: transformers has no such model; allowed: decoder"):
         export_run(run, scale / "gru")

@@ -11,7 +11,7 @@ import raretokens
 from raretokens.errors import UserError
 from raretokens.loss.facts import Facts
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
-from raretokens.loss.terms import Head
+from raretokens.loss.terms import PLAIN, Head
 from raretokens.objectives import registry
 from raretokens.objectives.registry import declared, known
 
@@ -34,13 +34,14 @@ VARIANTS = [
     ("ul", {"flatten_batch": True}), ("weight_decay", {"form": "l2"}), ("frage", {"hidden": True}),
     ("cosreg", {"gamma": 2.5}), ("frage", {"strength": 0.4}), ("frage", {"popular": 0.5}), ("ul", {"alpha_ul": 0.3}),
     ("mu_loss", {"strength": 2.0}), ("z_loss", {"strength": 0.3}), ("tied_gradient", {"input_scale": 0.5}),
+    ("soft_cap", {"softcap": 2.0}),
     ("dispersion", {"strength": 2.0}), ("dispersion", {"temperature": 0.2}), ("dispersion", {"margin": 0.5}),
     ("dispersion", {"positions": 5}),
     ("spectrum_control", {"strength": 0.3}), ("spectrum_control", {"decay": 0.5}), ("weight_decay", {"form": "l2", "rate": 0.5}),
 ]  # fmt: skip
 SHIPPED = {"mle", "freeze", "freeze_b", "freeze_c", "freeze_bc", "agg", "agps", "cosreg", "frage", "ul", "ul_agg",
            "adversarial", "spectrum_control", "reweight", "weight_decay", "coupled_adam", "ember", "mu_loss", "mu_centering",
-           "z_loss", "dispersion", "tied_gradient"}  # fmt: skip
+           "z_loss", "soft_cap", "dispersion", "tied_gradient"}  # fmt: skip
 # What acts beside the loss: on rows that are frozen, steps of a discriminator, the optimizer. Tests of their own.
 BESIDE = {"freeze": {"until", "rows"}, "frage": {"lr", "steps", "moves_table", "minibatch"}, "coupled_adam": {"average_scale"},
           "ember": {"beta2"}}  # fmt: skip
@@ -252,7 +253,8 @@ def test_validation_is_plain_likelihood_and_changes_no_state(name):
     before = {key: repr(value) for key, value in objective.state_dict().items()}
     with torch.no_grad():
         validated = objective.loss(hidden, weight, targets)
-    expected = gated_linear_cross_entropy(hidden.detach(), weight.detach(), targets, ignore_index=PAD)
+    head = Head(softcap=30.0) if name == "soft_cap" else PLAIN  # the model that the likelihood is of
+    expected = gated_linear_cross_entropy(hidden.detach(), weight.detach(), targets, head=head, ignore_index=PAD)
     assert float(validated.nll) == pytest.approx(float(expected.nll), abs=1e-12)
     assert {key: repr(value) for key, value in objective.state_dict().items()} == before
 
@@ -285,6 +287,7 @@ PRINTED = {
     "ember": {"beta2": 0.999},
     "mu_loss": {"strength": 1e-4},
     "z_loss": {"strength": 1e-4},
+    "soft_cap": {"softcap": 30.0},
     "dispersion": {"strength": 0.1, "temperature": 1.0, "margin": 0.1, "positions": 256},
     "tied_gradient": {"input_scale": 5.0},
     "weight_decay": {"rate": 0.2, "form": "decoupled"},

@@ -15,7 +15,7 @@ from raretokens.objectives.registry import known
 
 pytestmark = pytest.mark.usefixtures("float64")
 ALL = [*known(), "only_rows", "custom"]
-WHOLE = {"adversarial", "tied_gradient"}  # their loss needs the whole matrix
+WHOLE = {"adversarial", "soft_cap", "tied_gradient"}  # their loss needs the whole matrix
 OPTIONS = [
     ("agg", {"unmasked_pad": True}), ("freeze", {"until": 2}), ("weight_decay", {"form": "l2"}),
     ("frage", {"minibatch": 9}), ("frage", {"moves_table": True, "hidden": True}),

@@ -19,7 +19,7 @@ from raretokens.objectives.registry import known  # noqa: E402
 from raretokens.transformers.sharded_embeddings import check_fsdp  # noqa: E402
 
 HERE = Path(__file__).parent
-WHOLE = {"adversarial", "tied_gradient"}  # their loss needs the whole matrix
+WHOLE = {"adversarial", "soft_cap", "tied_gradient"}  # their loss needs the whole matrix
 SHARES, FILE = "SHARDED_STATE_DICT", "FULL_STATE_DICT"  # a checkpoint of each process' share, or one file
 OTHERS = [("marian", "agg", FILE), ("t5", "coupled_adam", SHARES), ("gemma2", "ember", FILE), ("cohere", "frage", SHARES)]
 CASES = {

@@ -3,8 +3,8 @@
 from raretokens.objectives.registry import known
 
 # By what they change: the softmax over the table, of which freezing has a gate; the optimizer, which is Adam then.
-SOFTMAX = {"adversarial", "agg", "agps", "dispersion", "freeze_b", "freeze_bc", "freeze_c", "reweight", "tied_gradient", "ul",
-           "ul_agg", "z_loss"}  # fmt: skip
+SOFTMAX = {"adversarial", "agg", "agps", "dispersion", "freeze_b", "freeze_bc", "freeze_c", "reweight", "soft_cap",
+           "tied_gradient", "ul", "ul_agg", "z_loss"}  # fmt: skip
 GATES, OPTIMIZER = {*SOFTMAX, "freeze"}, {"coupled_adam", "ember", "weight_decay"}
 REFUSED = {
     "images": set(),

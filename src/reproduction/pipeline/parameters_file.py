@@ -15,7 +15,8 @@ from pydantic import create_model
 
 from raretokens.errors import UserError, nearest
 from raretokens.languages import two_letters
-from raretokens.literals import Option, literals, option
+from raretokens.literals import Option, literal, literals, option
+from raretokens.objectives.registry import FOLDER as OBJECTIVES
 from raretokens.objectives.registry import known as objectives
 from raretokens.schema import Strict, unknown_key
 from raretokens.vocabulary import SPECIALS
@@ -329,6 +330,9 @@ def _line(key: str, parameters: Parameters, task: str, line: Line) -> Lines:
     if line.objective not in objectives():
         yield f"{key}.objective: {line.objective!r} has no file; {nearest(line.objective, objectives())}"
         return
+    module = objectives()[line.objective].module
+    if task not in (allowed := literal(OBJECTIVES / f"{module}.py", "TASKS") or tasks.names()):
+        yield f"{key}.objective: {line.objective!r} is not for {task}; allowed: runs of {', '.join(allowed)}"
     declared = objectives()[line.objective].options
     yield from _options(key, line.options, declared, [*type(line).model_fields])
     if line.option_from:

@@ -18,6 +18,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from raretokens.loss.logits_objective import head_logits
+from raretokens.loss.terms import PLAIN, Head
 from raretokens.metrics import bootstrap
 from raretokens.metrics.predictions import auc, perplexity
 from raretokens.metrics.reading import windows
@@ -25,6 +27,7 @@ from raretokens.metrics.score_files import Metrics, Replicates, layout, write_bo
 from raretokens.vocabulary import EOS, GROUP_NAMES, RARE, SPECIALS, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization.token_files import tokens
 from reproduction.tasks.evaluation.job_specs import DecompositionJob, LanguageModelEvaluation
+from reproduction.tasks.evaluation.language_model import trained_head
 from reproduction.training.models.registry import build, load_weights
 
 TOKENS_AT_ONCE = 4096  # tokens per forward pass; affects speed only
@@ -58,7 +61,10 @@ def decompose(job: DecompositionJob, folder: Path, trained: Path, scores: Path) 
     nested = nested_groups(vocabulary)
     shares = nested.sum(0) / _may_be_rare(vocabulary).sum()
     texts = {split: np.asarray(tokens(folder, split)) for split in ("valid", "test")}
-    found = {split: masses(model, text, job.evaluation, groups, frequency, slopes, nested) for split, text in texts.items()}
+    head = trained_head(run)
+    found = {
+        split: masses(model, text, job.evaluation, groups, frequency, slopes, nested, head) for split, text in texts.items()
+    }
     reach = {"window": job.evaluation.window, "context": job.evaluation.context, "unit": job.unit}
     metrics, replicates = decomposition(found["test"], texts["test"], groups, reach)
     metrics |= validation(found["valid"], texts["valid"], groups, reach)
@@ -130,6 +136,7 @@ def masses(
     frequency: np.ndarray,
     slopes: np.ndarray,
     nested: np.ndarray,
+    head: Head = PLAIN,
 ) -> Masses:
     """Predict a text with the windows of perplexity, and sum the probabilities of groups of types at each position.
 
@@ -140,6 +147,7 @@ def masses(
         frequency: log_frequency(), N.
         slopes: Slopes of the logit-bias baseline; may be empty.
         nested: Further groups of types, N x G, bool.
+        head: What the model makes of its logits.
     """
     embedding, rare = model.embedding, groups == RARE
     members = np.stack([groups == code for code in GROUP_NAMES.values()], 1).astype(float)
@@ -149,7 +157,7 @@ def masses(
     logprob, sums = np.empty(len(text)), np.empty((len(text), weights.shape[1]))
     for start, first, inputs in _inputs(text, settings):
         hidden = model(torch.from_numpy(inputs).to(embedding.device))[:, first:]
-        logs = (hidden @ embedding.T).float().log_softmax(-1)
+        logs = head_logits(hidden, embedding, head).log_softmax(-1)
         for row, begin in zip(logs, start + first, strict=True):
             end = min(begin + len(row), len(text))
             row = row[: end - begin]

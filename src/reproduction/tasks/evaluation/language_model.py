@@ -10,10 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from raretokens.errors import UserError
+from raretokens.loss.logits_objective import head_logits
+from raretokens.loss.terms import PLAIN, Head
 from raretokens.metrics.reading import Predictions, predict_text
+from raretokens.objectives.registry import declared
 from raretokens.vocabulary import EOS, PAD, RARE, VOCABULARY, Vocabulary
 
 if TYPE_CHECKING:
+    from reproduction.run import Run
     from reproduction.tasks.evaluation.job_specs import Continuation, LanguageModelEvaluation, LanguageModelPredictJob
     from reproduction.training.models.decoder import Decoder
 
@@ -38,7 +42,7 @@ def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Pat
     continued = continuations(model, activation, text, settings.continuation, job.threads, paper_prefixes)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rare = vocabulary.frequency_groups(job.groups) == RARE
-    predictions = teacher_forced(model.to(device).eval(), text, settings, rare)
+    predictions = teacher_forced(model.to(device).eval(), text, settings, rare, trained_head(run))
     arrays = predictions._asdict() | {"continuation": continued[:samples]}
     for name, values in (arrays | ({"located": continued[samples:]} if paper_prefixes else {})).items():
         write_array(into / f"{name}.npy", values)
@@ -46,15 +50,24 @@ def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Pat
     print(f"predict {run.name}: {len(predictions.logprob):,} test tokens, mean NLL {nll:.4f}")
 
 
+def trained_head(run: "Run") -> Head:
+    """Return what a run makes of its logits: a soft-cap, where its objective has that option."""
+    return Head(softcap=(declared(run.objective).defaults | run.options).get("softcap"))
+
+
 def teacher_forced(
-    model: nn.Module, text: np.ndarray, settings: "LanguageModelEvaluation", rare: np.ndarray | None = None
+    model: nn.Module,
+    text: np.ndarray,
+    settings: "LanguageModelEvaluation",
+    rare: np.ndarray | None = None,
+    head: Head = PLAIN,
 ) -> Predictions:
-    """Return predict_text() for a model of models/, whose logits are final hidden states times the embedding matrix."""
+    """Return predict_text() for a model of models/, whose head gets final hidden states times the embedding matrix."""
     embedding = model.embedding
 
     def logits(inputs: Tensor, first: int) -> Tensor:
         hidden = model(inputs.to(embedding.device))[:, first:]
-        return (hidden @ embedding.T).float()
+        return head_logits(hidden, embedding, head)
 
     return predict_text(logits, text, settings, rare=rare)
 
@@ -70,7 +83,8 @@ def continuations(
     """Return greedy continuations (samples x length, int32) of prefixes at evenly spaced positions (AGG table 14).
 
     CTranslate2 continues Transformers, because it caches keys and values. Other architectures read the whole sequence again
-    at each step. </s> is an ordinary token that does not end a continuation. <pad> is never chosen.
+    at each step. </s> is an ordinary token that does not end a continuation. <pad> is never chosen. A soft-cap keeps the order
+    of the logits, so it changes no continuation.
 
     Args:
         declared: Number of samples, and lengths of prefix and continuation in tokens.
