@@ -7,8 +7,8 @@ text. A word is what blanks separate. Ends of lines and the mark <unk> of WikiTe
 count in the training text.
 
 The study prints a line for each run after the first and each range of ranks, with the words that both runs read as one token
-apart from the others. It writes word-loss-<scale>.csv: the loss of a word in nats, and its difference from the first run with
-the 95 % bootstrap interval over parts of the test text. The interval does not cover seeds.
+apart from the others. It writes word-loss-<scale>.csv, where lines of other runs stay: the loss of a word in nats, and its
+difference from the first run with the 95 % bootstrap interval over parts of the test text. The interval does not cover seeds.
 """
 
 import sys
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from shared import print_table, write_table
+from shared import FOLDER, print_table, write_table
 
+from raretokens import csv_files
 from raretokens.metrics.bootstrap import BLOCKS, resample
 from raretokens.vocabulary import EOS, SPACE, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization.token_files import tokens as stream
@@ -115,7 +116,10 @@ def main(beside: str, *runs: str) -> None:
         losses, lengths = np.stack([one.losses for one in both]), np.stack([one.lengths for one in both])
         rows += [[name, beside, *row] for row in table(found[beside].words, losses, lengths, counts)]
     print_table(COLUMNS, rows, width=16)
-    write_table(f"word-loss-{parameters.scale}", COLUMNS, rows)
+    name = f"word-loss-{parameters.scale}"
+    file = FOLDER / f"{name}.csv"
+    former = csv_files.read_csv(file).values.tolist() if file.is_file() else []
+    write_table(name, COLUMNS, [*(row for row in former if row[0] not in runs), *rows])
 
 
 if __name__ == "__main__":
