@@ -114,8 +114,8 @@ def repair(arguments: argparse.Namespace) -> None:
     """Copy a model folder, and initialise under-trained rows of its embeddings anew in the copy. Rows of special tokens and rows
     without a token are taken only if --rows names them. Compare both folders byte by byte. Write repair.json into the copy."""
     from raretokens.measure.notes import progress
+    from raretokens.measure.repair.new_rows import RowTraining
     from raretokens.measure.repair.repair_folder import RepairOptions, describe, repair_folder
-    from raretokens.measure.repair.row_training import RowTraining
     from raretokens.measure.repair.selection import parse_rows
     from raretokens.metrics.undertrained import RATE
 
