@@ -4,9 +4,7 @@ import argparse
 
 from raretokens.cli import Program
 
-PLAN, OWN, SCALE, SUMMARY = (
-    f"reproduction.commands.{name}" for name in ("plan_commands", "own_scale", "scale_commands", "summary")
-)
+PLAN, OWN, SCALE = (f"reproduction.commands.{name}" for name in ("plan_commands", "own_scale", "scale_commands"))
 REPRODUCTION = Program(
     "python -m reproduction",
     "Plan, run, check and export the runs of a clone, in the folder of a scale.",
@@ -21,7 +19,7 @@ REPRODUCTION = Program(
             "cluster": (f"{SCALE}:submit", "Submit the scale to Slurm: what runs share, an array of runs, reports"),
         },
         "for the reports": {
-            "summary": (f"{SUMMARY}:show_summary", "Print the findings, the number of tables, and where the pages are"),
+            "summary": (f"{SCALE}:show_summary", "Print the findings, the number of tables, and where the pages are"),
             "table": (f"{SCALE}:show_table", "Write one report table and print it"),
             "needs": (f"{SCALE}:show_needs", "Print the DVC targets that a table needs"),
             "plots": (f"{SCALE}:draw_plots", "Draw the curves of all runs on a page, or compare them between git revisions"),
