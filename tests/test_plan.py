@@ -186,7 +186,7 @@ def test_hours_are_those_of_the_check_else_of_the_training_else_unknown(monkeypa
     (Path.cwd() / "params.yaml").write_text((ROOT / "scales/paper/params.yaml").read_text())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     trainings = pd.DataFrame({"task": "lm", "run": ["lm6-mle", "lm6-freeze"], "hours": ["5.0", "6.0"], "machine": "AMD"})
-    monkeypatch.setattr(plan_commands.trained, "table", lambda: trainings)
+    monkeypatch.setattr(plan_commands.records, "trained_table", lambda: trainings)
     size = {"machine": "Xeon", "parameters": 41_574_400}
     full_size.record({"run": "lm/lm6-mle", **size, "tokens_per_step": 32_768, "step_seconds": 9.0})
     full_size.record({"run": "lm/lm6-mle", **size, "tokens_per_step": 32_768, "step_seconds": 0.9})

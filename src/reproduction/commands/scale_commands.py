@@ -22,7 +22,7 @@ from raretokens.yaml_files import read_yaml
 from reproduction import paths
 from reproduction.papers.declarations import Declarations
 from reproduction.papers.load import load_declarations
-from reproduction.pipeline import cluster, settings, trained
+from reproduction.pipeline import cluster, records, settings
 from reproduction.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
 from reproduction.pipeline.jobs import run_sheet
 from reproduction.pipeline.lock_file import verify
@@ -185,10 +185,10 @@ def adopt_code(arguments: argparse.Namespace) -> None:
 
 def write_trained(arguments: argparse.Namespace) -> None:
     load()
-    rows = trained.table()
-    write_text(trained.FILE, csv_files.to_csv(rows.to_dict("records"), trained.COLUMNS))
+    rows = records.trained_table()
+    write_text(records.TRAINED, csv_files.to_csv(rows.to_dict("records"), records.TRAINED_COLUMNS))
     hours = sum(float(one) for one in rows.hours if one)
-    print(f"{trained.FILE}: {len(rows)} runs, {hours:.1f} hours; the hours of {sum(rows.hours == '')} are not known")
+    print(f"{records.TRAINED}: {len(rows)} runs, {hours:.1f} hours; the hours of {sum(rows.hours == '')} are not known")
 
 
 @command(
