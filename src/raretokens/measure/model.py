@@ -23,8 +23,7 @@ from raretokens.measure.formats import (
     refuse,
     unpack_folder,
 )
-from raretokens.measure.hub import is_hub_name
-from raretokens.measure.hub_folder import DownloadError, HubFolder
+from raretokens.measure.hub import DownloadError, HubFolder, is_hub_name
 from raretokens.measure.notes import Notes
 from raretokens.measure.stored_matrix import StoredMatrix
 from raretokens.measure.tokenizers import ModelTokenizer, find_tokens, load_tokenizer, name_rows, special_ids
