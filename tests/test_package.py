@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from raretokens.cli import RARETOKENS
-from reproduction.commands.program import REPRODUCTION
+from reproduction.commands import REPRODUCTION
 
 ROOT = Path(__file__).parents[1]
 MODULE = {"pyyaml": "yaml", "sil-thot": "thot"}  # package -> module

@@ -17,8 +17,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from raretokens.errors import UserError
-from reproduction.commands import plan_commands
-from reproduction.commands.program import main
+from reproduction.commands import main, plan_commands
 from reproduction.pipeline import full_size, plan, stages
 from reproduction.pipeline.jobs import train_job
 from reproduction.pipeline.parameters_file import load
