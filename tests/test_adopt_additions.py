@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import pytest
 
-from reproduction.pipeline.added_metrics import added_metrics, lacking, record, without_covered
+from reproduction.pipeline.records import added_metrics, lacking, record_added, without_covered
 
 SCORE = {
     "run": "mle",
@@ -82,8 +82,8 @@ def test_a_metric_names_its_groups():
 def test_the_score_files_that_lack_an_added_metric_are_counted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert lacking({"score-lm": ["mle.json"]}) == {}  # nothing was ever added
-    record({"score-lm": {"norm_rms.total", "norm_rms.rare", "norm_rms"}})
-    record({"score-nmt": {"iso_score"}})
+    record_added({"score-lm": {"norm_rms.total", "norm_rms.rare", "norm_rms"}})
+    record_added({"score-nmt": {"iso_score"}})
     files = {"score-lm": ["mle.json", "agg.json", "gone.json", "mle.bootstrap.csv"], "score-nmt": ["base.json"]}
     for name in ("mle", "agg", "base"):
         (tmp_path / f"{name}.json").write_text(json.dumps(SCORE))

@@ -15,7 +15,7 @@ import yaml
 from tiny import slurm, world
 
 from raretokens.errors import UserError
-from reproduction.commands.program import main
+from reproduction.commands import main
 from reproduction.papers.load import load_declarations
 from reproduction.pipeline import cluster
 from reproduction.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets

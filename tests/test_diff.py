@@ -12,8 +12,7 @@ import pytest
 import yaml
 from tiny.run_sheet import DECLARED
 
-from reproduction.commands import scale_commands
-from reproduction.commands.program import main
+from reproduction.commands import main, scale_commands
 from reproduction.papers.load import load_declarations
 
 ROOT = Path(__file__).parents[1]

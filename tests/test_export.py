@@ -15,9 +15,8 @@ from tiny import finished as tiny
 from raretokens.errors import UserError
 from raretokens.measure.causal_predictions import Reading
 from raretokens.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
-from reproduction.commands import trained_run
+from reproduction.commands import REPRODUCTION, trained_run
 from reproduction.commands.export import export_run
-from reproduction.commands.program import REPRODUCTION
 from reproduction.corpora.tokenization.token_files import Bitext, tokens
 from reproduction.corpora.tokenization.tokenizer import Tokenizer
 from reproduction.tasks.evaluation.job_specs import Decoding

@@ -10,9 +10,9 @@ from raretokens.errors import UserError
 from raretokens.vocabulary import EOS
 from reproduction.corpora.tokenization.token_files import write_meta
 from reproduction.paths import tokens
-from reproduction.pipeline import left_out
 from reproduction.pipeline.jobs import train_job
 from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.plan import check_block
 
 ROOT = Path(__file__).parents[1]
 LENGTHS = {"train": [(3, 3), (9, 2), (2, 9), (8, 8), (4, 4)], "valid": [(5, 5), (20, 6)]}  # tokens of the sides, ends included
@@ -45,7 +45,7 @@ def in_a_folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("place", "key"), [("training", "nmt.training.block"), ("models.base", "nmt.models.base.block")])
 def test_pairs_longer_than_the_block_are_counted(capsys, place, key):
-    left_out.check(job("nmt", "base-mle", place, 8))
+    check_block(job("nmt", "base-mle", place, 8))
     expected = [f"{key}: 8 leaves out 2 of 5 pairs of train", f"{key}: 8 leaves out 1 of 2 pairs of valid"]
     assert capsys.readouterr().out.splitlines() == [f"nmt/base-mle: {line}, which are longer" for line in expected]
 
@@ -54,16 +54,16 @@ def test_pairs_longer_than_the_block_are_counted(capsys, place, key):
 def test_a_block_that_leaves_no_pair_is_refused_by_its_key(block, split, pairs, least):
     allowed = f"the shortest has {least} tokens; allowed: at least that many"
     with pytest.raises(UserError, match=f"^nmt.training.block: {block} leaves out all {pairs} pairs of {split}; {allowed}$"):
-        left_out.check(job("nmt", "base-mle", "training", block))
+        check_block(job("nmt", "base-mle", "training", block))
 
 
 def test_nothing_is_printed_where_all_fits(capsys):
-    left_out.check(job("nmt", "base-mle", "training", 20))
+    check_block(job("nmt", "base-mle", "training", 20))
     assert not capsys.readouterr().out
 
 
 def test_documents_that_are_cut_are_counted(capsys):
-    left_out.check(job("classify", "cls-mle", "training", 8))
+    check_block(job("classify", "cls-mle", "training", 8))
     expected = [f"classify.training.block: 8 cuts {some} documents of {split}, which are longer"
                 for split, some in (("train", "2 of 10"), ("valid", "1 of 4"))]  # fmt: skip
     assert capsys.readouterr().out.splitlines() == [f"classify/cls-mle: {line}" for line in expected]

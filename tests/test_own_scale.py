@@ -7,8 +7,7 @@ import pytest
 
 from raretokens.errors import UserError
 from reproduction import paths
-from reproduction.commands import own_scale
-from reproduction.commands.program import REPRODUCTION
+from reproduction.commands import REPRODUCTION, own_scale
 from reproduction.pipeline.parameters_file import load
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from raretokens.cli import RARETOKENS
-from reproduction.commands.program import REPRODUCTION
+from reproduction.commands import REPRODUCTION
 
 ROOT = Path(__file__).parents[1]
 MODULE = {"pyyaml": "yaml", "sil-thot": "thot"}  # package -> module
@@ -63,7 +63,7 @@ def test_a_missing_library_costs_one_line_with_the_packages_to_install(package, 
 @pytest.mark.parametrize(("extra", "modules"), [
     ("claims", "raretokens.claims.command"),
     ("measure", "raretokens.measure.page"),
-    ("", "raretokens.public, raretokens.measure.command, raretokens.measure.output"),
+    ("", "raretokens.public, raretokens.measure.commands, raretokens.measure.output"),
 ], ids=["claims", "measure", "bare"])  # fmt: skip
 def test_an_extra_has_all_packages_that_its_part_imports(extra, modules):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -17,8 +17,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from raretokens.errors import UserError
-from reproduction.commands import plan_commands
-from reproduction.commands.program import main
+from reproduction.commands import main, plan_commands
 from reproduction.pipeline import full_size, plan, stages
 from reproduction.pipeline.jobs import train_job
 from reproduction.pipeline.parameters_file import load
@@ -186,7 +185,7 @@ def test_hours_are_those_of_the_check_else_of_the_training_else_unknown(monkeypa
     (Path.cwd() / "params.yaml").write_text((ROOT / "scales/paper/params.yaml").read_text())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     trainings = pd.DataFrame({"task": "lm", "run": ["lm6-mle", "lm6-freeze"], "hours": ["5.0", "6.0"], "machine": "AMD"})
-    monkeypatch.setattr(plan_commands.trained, "table", lambda: trainings)
+    monkeypatch.setattr(plan_commands.records, "trained_table", lambda: trainings)
     size = {"machine": "Xeon", "parameters": 41_574_400}
     full_size.record({"run": "lm/lm6-mle", **size, "tokens_per_step": 32_768, "step_seconds": 9.0})
     full_size.record({"run": "lm/lm6-mle", **size, "tokens_per_step": 32_768, "step_seconds": 0.9})

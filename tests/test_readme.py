@@ -18,8 +18,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
 from raretokens import Loop, build, facts
 from raretokens.cli import RARETOKENS
 from raretokens.errors import UserError
-from reproduction.commands import scale_commands
-from reproduction.commands.program import REPRODUCTION
+from reproduction.commands import REPRODUCTION, scale_commands
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reproduction.commands.summary import WIDTH, in_words
+from reproduction.commands.scale_commands import WIDTH, in_words
 from reproduction.report.findings import NONE
 
 SMALL = Path(__file__).parents[1] / "scales/small/reports/findings.md"

@@ -14,7 +14,7 @@ from tiny import world
 
 from raretokens import csv_files
 from reproduction.commands import scale_commands
-from reproduction.pipeline import lock_file, trained
+from reproduction.pipeline import lock_file, records
 from reproduction.pipeline.jobs import job_files
 from reproduction.pipeline.lock_file import verify
 from reproduction.pipeline.parameters_file import load
@@ -151,10 +151,10 @@ def test_what_a_run_cost_is_known_while_its_weights_are_the_same(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     known = "lm,{},0.500,a card,3.0,old,,{}\n"
     rows = known.format("elsewhere", "e1") + known.format("anew", "old") + known.format("gone", "g1")
-    Path("trained.csv").write_text(f"{','.join(trained.COLUMNS)}\n{rows}")
+    Path("trained.csv").write_text(f"{','.join(records.TRAINED_COLUMNS)}\n{rows}")
     stages = {"here": train("here", "h1", 1800.0), "elsewhere": train("elsewhere", "e1"), "anew": train("anew", "new")}
     Path("dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": stages}))
-    lines = {row.run: (row.hours, row.machine, row.weights) for row in trained.table().itertuples()}
+    lines = {row.run: (row.hours, row.machine, row.weights) for row in records.trained_table().itertuples()}
     assert lines == {
         "here": ("0.500", "x86_64, 1 thread", "h1"),
         "elsewhere": ("0.500", "a card", "e1"),
@@ -166,6 +166,6 @@ def test_the_committed_weights_are_those_of_the_committed_reports(monkeypatch):
     for file in ROOT.glob("scales/*/trained.csv"):
         monkeypatch.chdir(file.parent)
         rows = csv_files.read_csv(file)
-        assert dict(zip(zip(rows.task, rows.run, strict=True), rows.weights, strict=True)) == trained.weights(), (
+        assert dict(zip(zip(rows.task, rows.run, strict=True), rows.weights, strict=True)) == records.trained_weights(), (
             f"python -m reproduction trained in {file.parent.relative_to(ROOT)} writes it anew"
         )

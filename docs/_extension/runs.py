@@ -15,7 +15,7 @@ from raretokens.metrics.score_files import flatten, signature_of
 from reproduction import paths
 from reproduction.papers.setting import TASKS
 from reproduction.papers.task_scores import PAIRED, TaskScores
-from reproduction.pipeline.trained import FILE
+from reproduction.pipeline.records import TRAINED
 
 PAIRED_BOOTSTRAP = f"bs:{REPLICATES}|seed:{SEED}|interval:percentile-95"  # part of the signature of paired scores
 
@@ -90,7 +90,7 @@ def _parameters(score: dict[str, Any]) -> Iterator[tuple[str, str]]:
 @cache
 def _recorded(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Return training time and machine of the runs in the scale's trained.csv, which is committed."""
-    rows = csv_files.read_csv(folder / FILE).to_dict("records") if (folder / FILE).is_file() else []
+    rows = csv_files.read_csv(folder / TRAINED).to_dict("records") if (folder / TRAINED).is_file() else []
     return {(row["task"], row["run"]): {**row, "seconds": 3600 * float(row["hours"])} for row in rows if row["hours"]}
 
 

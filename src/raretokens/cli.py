@@ -100,11 +100,11 @@ RARETOKENS = Program(
     {
         "": {
             "measure": (
-                "raretokens.measure.command:measure",
+                "raretokens.measure.commands:measure",
                 "Measure how degenerate embeddings are, and which of their rows are under-trained",
             ),
             "repair": (
-                "raretokens.measure.repair.command:repair",
+                "raretokens.measure.commands:repair",
                 "Initialise under-trained rows of a model folder anew, in a copy of the folder",
             ),
             "claims": (

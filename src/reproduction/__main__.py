@@ -1,5 +1,5 @@
 """Entry point of `python -m reproduction COMMAND`, in the folder of a scale of a clone."""
 
-from reproduction.commands.program import main
+from reproduction.commands import main
 
 main()

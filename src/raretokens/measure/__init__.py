@@ -1,7 +1,7 @@
 """Measurement of any model: its embeddings, which are read from its files, and its predictions for a text.
 
 model               a model folder or a file; formats and inference_models read its files
-hub_folder          a model of the Hugging Face Hub as a folder in the cache; hub sends the requests
+hub                 a model of the Hugging Face Hub as a folder in the cache, and the requests for it
 stored_matrix       rows of a matrix in a file, dequantised where they are integers
 embeddings          the embedding matrices of a folder: found by transformers_models on the meta device, or by name
 tokenizers          the tokenizer of a folder, or a vocabulary file; texts encodes a text, or estimates frequencies without a text

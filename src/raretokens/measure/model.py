@@ -23,8 +23,7 @@ from raretokens.measure.formats import (
     refuse,
     unpack_folder,
 )
-from raretokens.measure.hub import is_hub_name
-from raretokens.measure.hub_folder import DownloadError, HubFolder
+from raretokens.measure.hub import DownloadError, HubFolder, is_hub_name
 from raretokens.measure.notes import Notes
 from raretokens.measure.stored_matrix import StoredMatrix
 from raretokens.measure.tokenizers import ModelTokenizer, find_tokens, load_tokenizer, name_rows, special_ids
@@ -130,7 +129,7 @@ def _load_file(path: Path, name: str, vocabulary: Path | None) -> Model:
     notes = Notes([*contents.notes, *unmeasured(tensors, matrices)])
     rows = next(iter(matrices.values())).shape[0]
     if contents.roles:
-        settings = {**contents.settings, **_read_settings(path.parent / "config.json", notes)}
+        settings = {**contents.settings, **read_settings(path.parent / "config.json", notes)}
         tokens = find_tokens(path.parent, rows, contents.words, settings, vocabulary, notes)
     else:
         tokens = {"row_names": name_rows(contents.words, None, vocabulary, rows, notes)}
@@ -187,7 +186,7 @@ def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
 
 def _load_transformers(folder: Path, vocabulary: Path | None, hub: HubFolder | None = None) -> Model:
     notes = Notes()
-    config = _read_settings(folder / "config.json", notes)
+    config = read_settings(folder / "config.json", notes)
     tensors = read_tensors(folder, notes)
     if hub:
         tensors = hub.with_downloads(tensors)
@@ -198,7 +197,7 @@ def _load_transformers(folder: Path, vocabulary: Path | None, hub: HubFolder | N
     else:
         with notes.optional("tokenizer"):
             tokenizer = load_tokenizer(folder, config, notes)
-    settings = _read_settings(folder / "tokenizer_config.json", notes)
+    settings = read_settings(folder / "tokenizer_config.json", notes)
     row_names = name_rows(None, tokenizer, vocabulary, next(iter(matrices.values())).shape[0], notes)
     specials = special_ids(config, settings, tokenizer.tokens if tokenizer else dict(enumerate(row_names or [])))
     if specials["unk"] is None and tokenizer and (unknown := tokenizer.unknown_id) not in specials.values():
@@ -246,7 +245,7 @@ def _has_two_vocabularies(folder: Path, config: dict[str, Any]) -> bool:
     return is_other or (folder / "target_vocab.json").is_file()
 
 
-def _read_settings(path: Path, notes: list[str]) -> dict[str, Any]:
+def read_settings(path: Path, notes: list[str]) -> dict[str, Any]:
     """Return the settings of a JSON file. If it contains anything but an object, return {} and add a note."""
     try:
         settings = read_json(path)
@@ -265,7 +264,7 @@ def read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
     others = sorted(path for path in folder.glob("*.safetensors") if path != single)
     if single.is_file():
         files = [single]
-    elif shards := _read_settings(index, notes).get("weight_map"):
+    elif shards := read_settings(index, notes).get("weight_map"):
         files = _read_shards(folder, shards, notes)
     elif shards := [path for path in others if SHARD.fullmatch(path.stem)]:
         files = shards

@@ -176,7 +176,7 @@ class TransformersModel:
                 f"the file has no {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}, "
                 "which transformers would set at random"
             )
-        self.device = choose_device()
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model.to(self.device).eval()
         self.vocab_size = self.model.get_output_embeddings().weight.shape[0]
         parameters = inspect.signature(self.model.forward).parameters
@@ -198,7 +198,3 @@ class TransformersModel:
         ids = ids.to(self.device)
         mask = {"attention_mask": torch.ones_like(ids)} if self.takes_mask else {}  # else <pad> in a text would be masked
         return self.model(input_ids=ids, use_cache=False, **mask, **options)
-
-
-def choose_device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

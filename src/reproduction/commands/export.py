@@ -25,8 +25,7 @@ from torch.nn.functional import pad
 from raretokens.errors import UserError
 from raretokens.files import atomic_write, write_text
 from raretokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
-from reproduction.commands.model_card import model_card
-from reproduction.commands.trained_run import TrainedRun
+from reproduction.commands.trained_run import TrainedRun, model_card
 from reproduction.corpora.tokenization.subword_models import BPE, GPT2, SentencePiece
 from reproduction.paths import job
 from reproduction.run import Run

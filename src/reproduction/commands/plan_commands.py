@@ -20,7 +20,7 @@ from raretokens.literals import literal
 from raretokens.objectives.rarity import USUAL, rare_share, threshold_for
 from raretokens.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from reproduction import paths, tasks
-from reproduction.pipeline import full_size, trained
+from reproduction.pipeline import full_size, records
 from reproduction.pipeline.jobs import select_jobs
 from reproduction.pipeline.parameters_file import load
 from reproduction.pipeline.plan import UTILISATION, Planned, Resources, available, fits, plan, vocabulary_size
@@ -67,7 +67,7 @@ def show_plan(arguments: argparse.Namespace) -> None:
 
 def _recorded() -> dict[str, tuple[float, str]]:
     """Return the recorded hours of each trained run of this scale, and where they come from."""
-    rows = (row for row in trained.table().to_dict("records") if row["hours"])
+    rows = (row for row in records.trained_table().to_dict("records") if row["hours"])
     return {f"{row['task']}/{row['run']}": (float(row["hours"]), f"training on {row['machine']}") for row in rows}
 
 

@@ -3,7 +3,7 @@
 A stage of dvc.lock is a candidate if its job differs from the present job only in the code. The old and the new code both train
 each distinct candidate run for a few steps. Data stages run again on this scale, and stages that use a trained model run again on
 the demo (adoption_trials.py). The present jobs are written into dvc.lock only if all outputs are byte-identical. Files of score
-stages may have further metrics (added_metrics.py).
+stages may have further metrics (records.py).
 """
 
 import json
@@ -26,10 +26,10 @@ from raretokens.errors import UserError
 from raretokens.files import atomic_write
 from reproduction import paths
 from reproduction.paths import LOCK
-from reproduction.pipeline import surroundings, trained
-from reproduction.pipeline.added_metrics import ADDED, record, without_covered
+from reproduction.pipeline import surroundings
 from reproduction.pipeline.adoption_trials import CACHE, Replay, Trial, Trials
 from reproduction.pipeline.lock_file import Stage, md5, present_jobs, read_stages
+from reproduction.pipeline.records import ADDED, record_added, record_adoption, trained_table, without_covered
 from reproduction.pipeline.short_training import Version
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
@@ -69,7 +69,7 @@ class Adoption:
 
         The stage `report` is no candidate, since `dvc repro` runs it in seconds.
         """
-        trained.table()  # raises UserError before the comparison instead of after it
+        trained_table()  # raises UserError before the comparison instead of after it
         with checkout(self.revision) as old:
             stages = self._stages(old)
             candidates = [stage for stage in stages if stage.new and not stage.is_current() and stage.kind != "report"]
@@ -93,7 +93,7 @@ class Adoption:
         write(candidates)
         print(f"{len(candidates)} stages adopted")
         if added:
-            record(added)
+            record_added(added)
             print(f"added metrics, which {ADDED} records: {', '.join(without_covered(set().union(*added.values())))}")
         return True
 
@@ -188,7 +188,7 @@ def write(adopted: list[Stage]) -> None:
                 (job,) = (dep for dep in tree["stages"][stage.name]["deps"] if dep["path"] == stage.job)
                 job.update(md5=md5(stage.new), size=len(stage.new))
         runs = {tuple(stage.arguments[2:]) for stage in adopted if stage.is_training}
-        trained.adopt(runs, surroundings.revision() or "", part)
+        record_adoption(runs, surroundings.revision() or "", part)
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from raretokens.errors import UserError
 from raretokens.files import write_text
 from reproduction import paths
 from reproduction.pipeline import short_training
-from reproduction.pipeline.added_metrics import added_metrics
 from reproduction.pipeline.lock_file import Stage, files_of, md5, md5_of
+from reproduction.pipeline.records import added_metrics
 from reproduction.pipeline.short_training import TrialRun, Version
 from reproduction.pipeline.surroundings import root
 from reproduction.report.diff import Revision

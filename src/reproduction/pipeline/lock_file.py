@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from raretokens.yaml_files import read_yaml
 from reproduction import paths
-from reproduction.pipeline.added_metrics import lacking
 from reproduction.pipeline.jobs import job_files
 from reproduction.pipeline.parameters_file import load
+from reproduction.pipeline.records import lacking
 from reproduction.pipeline.surroundings import root
 
 

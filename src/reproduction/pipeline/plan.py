@@ -1,4 +1,6 @@
-"""Needs of a run by formulas (FLOPs, hours, memory and disk), and the refusal of a run that needs more than is free.
+"""Needs of a run by formulas (FLOPs, hours, memory and disk), and checks before a training.
+
+A run that needs more than is free is refused. Examples that the key `block` excludes or shortens are reported.
 
 FLOPs are 6 per parameter of a matrix product and token (Kaplan et al., 2020; Hoffmann et al., 2022), and those of attention
 (Chowdhery et al., 2022, appendix B). Hours are FLOPs at a share of a GPU's peak, but at least the time in which the host starts
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import psutil
 import torch
 from torch import Tensor, nn
@@ -21,10 +24,11 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from raretokens.errors import UserError
 from raretokens.loss import gated_cross_entropy
-from raretokens.vocabulary import SPECIALS
+from raretokens.vocabulary import EOS, SPECIALS
 from raretokens.yaml_files import read_yaml
+from reproduction import paths
 from reproduction.corpora.tokenization.settings import Subword, WordVocabulary
-from reproduction.corpora.tokenization.token_files import META, read_meta
+from reproduction.corpora.tokenization.token_files import META, Bitext, read_meta, tokens
 from reproduction.paths import DATA, MACHINE, STATES, TOKENS
 from reproduction.pipeline import settings
 from reproduction.pipeline.settings import Card
@@ -281,3 +285,41 @@ def fits(need: float, free: float) -> str:
 
 def _gb(value: float) -> str:
     return f"{value / 1e9:.1f} GB"
+
+
+# Examples that the key `block` excludes from a training or shortens.
+
+
+def check_block(job: TrainJob) -> None:
+    """Print how many examples of each split are longer than `block`. Raises UserError if no pair of a split is left."""
+    lines = list(_left_out(job))
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(*(f"{job.run.task}/{job.run.name}: {line}\n" for line in lines), sep="", end="", flush=True)
+
+
+def _left_out(job: TrainJob) -> Iterator[str]:
+    block, kind, folder = job.training.block, describe(job.run.task).kind, paths.tokens(job.run.tokens)
+    if kind not in ("bitext", "documents"):
+        return
+    for split in ("train", "valid"):
+        sizes = Bitext(folder, split).lengths.max(1) if kind == "bitext" else _documents(tokens(folder, split))
+        longer, value = int((sizes > block).sum()), f"{_block_key(job)}: {block}"
+        if kind == "bitext" and len(sizes) == longer:
+            allowed = f"the shortest has {sizes.min(initial=block + 1)} tokens; allowed: at least that many"
+            raise UserError(f"{value} leaves out all {longer:,} pairs of {split}; {allowed}")
+        if longer:
+            what = "leaves out" if kind == "bitext" else "cuts"
+            noun = "pairs" if kind == "bitext" else "documents"
+            yield f"{value} {what} {longer:,} of {len(sizes):,} {noun} of {split}, which are longer"
+
+
+def _documents(ids: np.ndarray) -> np.ndarray:
+    """Return the tokens of each document, including its end."""
+    return np.diff(np.flatnonzero(ids == EOS), prepend=-1)
+
+
+def _block_key(job: TrainJob) -> str:
+    """Return the key of params.yaml that the block of a run comes from. A trial has no such file, and gets that of the task."""
+    run, tree = job.run, read_yaml(paths.PARAMETERS) if paths.PARAMETERS.is_file() else {}
+    overrides = tree.get(run.task, {}).get("models", {}).get(run.model, {})
+    return f"{run.task}.models.{run.model}.block" if "block" in overrides else f"{run.task}.training.block"

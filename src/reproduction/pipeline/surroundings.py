@@ -104,11 +104,10 @@ def training(job: "TrainJob", train: "Callable[[Execution, Observer], None]") ->
 
     settings = machine()
     launch(settings.launch)
-    from reproduction.pipeline import left_out
     from reproduction.pipeline.monitor import Monitor
-    from reproduction.pipeline.plan import check_resources
+    from reproduction.pipeline.plan import check_block, check_resources
 
     check_resources(job)
-    left_out.check(job)
+    check_block(job)
     with Monitor(job, settings) as observer:
         train(settings.execution(job.training.steps), observer)

@@ -14,8 +14,7 @@ from raretokens.measure.formats import PICKLED, read_json
 from raretokens.measure.model import Model, load_model, read_tensors
 from raretokens.measure.notes import Notes, Report
 from raretokens.measure.repair.model_copy import Equality, compare_folders, copy_folder, new_folder, write_rows
-from raretokens.measure.repair.new_rows import average_pieces, draw_rows, encode_rows
-from raretokens.measure.repair.row_training import RowTraining, train_rows
+from raretokens.measure.repair.new_rows import RowTraining, average_pieces, draw_rows, encode_rows, train_rows
 from raretokens.measure.repair.selection import Selection, select_rows
 from raretokens.measure.stored_matrix import StoredMatrix
 

@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.measure.formats import read_json
-from raretokens.measure.model import Model
+from raretokens.measure.model import Model, read_settings
 from raretokens.measure.row_order import OrderedRows, arrange_rows
 from raretokens.measure.stored_matrix import StoredMatrix
 from raretokens.measure.tokenizers import SentencePieceTokenizer, library_tokenizer
@@ -132,10 +130,10 @@ def special_rows(model: Model) -> set[int]:
     """Return the ids of all special tokens that the configuration or the tokenizer of a model folder declares."""
     ids = {id for id in model.special_ids if id is not None}
     for name in ("config.json", "generation_config.json"):
-        ids |= set(_declared_ids(_settings(model.path / name)))
+        ids |= set(_declared_ids(read_settings(model.path / name, [])))
     names = set()
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        names |= set(_declared_tokens(_settings(model.path / name)))
+        names |= set(_declared_tokens(read_settings(model.path / name, [])))
     ids |= {id for id, token in model.tokens.items() if token in names}
     if model.tokenizer is not None and (unknown := model.tokenizer.unknown_id) is not None:
         ids.add(unknown)
@@ -147,13 +145,6 @@ def special_rows(model: Model) -> set[int]:
         tokens = {pieces.id_to_piece(id) for id in special}
         ids |= {id for token, id in model.tokenizer.ids.items() if token in tokens}
     return {id for id in ids if id >= 0}
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    with suppress(UserError):
-        if isinstance(settings := read_json(path), dict):
-            return settings
-    return {}
 
 
 def _declared_ids(settings: dict[str, Any]) -> Iterator[int]:
