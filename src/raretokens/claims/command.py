@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -143,7 +144,7 @@ def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]], less: Seque
         if others + least <= console.width:
             table = Table(*(Column(head[place], no_wrap=place > 0, overflow="fold") for place in kept), box=SIMPLE_HEAD)
             for row in rows:
-                table.add_row(*(row[place] for place in kept))
+                table.add_row(_folded(row[0], console.width - others), *(row[place] for place in kept[1:]))
             console.print(table)
             if left_out:
                 console.print(f"left out at this width: {', '.join(left_out)}; --csv has all columns\n")
@@ -155,6 +156,16 @@ def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]], less: Seque
             if cell:
                 print(f"  {title:<{title_width}}  {cell}")
     print()
+
+
+def _folded(name: str, width: int) -> str:
+    """Break a name after its separators into lines of this width, as far as it has separators."""
+    lines = [""]
+    for part in re.split(r"(?<=[.,/_-])", name):
+        if len(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(filter(None, lines))
 
 
 def _finite(number: float | None) -> float | None:
