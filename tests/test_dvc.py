@@ -219,12 +219,14 @@ RUNNING = {
     "reproduction/tasks/evaluation/geometry.py:geometry": SCORE | REPORTED,
     "reproduction/tasks/evaluation/bleu.py:chrf": {"score-nmt", "recall-nmt", "baseline@nmt"},
     "raretokens/metrics/predictions.py:perplexity": SCORE | REPORTED | {"decompose-lm", "baseline@lm"},
-    "reproduction/tasks/evaluation/language_model.py:write_predictions": {"predict-lm"},
+    "reproduction/tasks/evaluation/language_model.py:write_predictions": {"predict-lm", "decompose-lm"},
     "raretokens/metrics/score_files.py:layout": SCORE | {"baseline", "decompose-lm", "recall-nmt", "report"},
     "raretokens/claims/intervals.py:Interval": {"report"},
     "reproduction/run_sheet.py:Sheet": {"report"},
     "raretokens/files.py:atomic_write": ALL,
-    "raretokens/loss/gated_cross_entropy.py:gated_linear_cross_entropy": TRAIN | {"predict-classify", "predict-images", "report"},
+    "raretokens/loss/gated_cross_entropy.py:gated_linear_cross_entropy": (
+        TRAIN | {"predict-lm", "decompose-lm", "predict-classify", "predict-images", "report"}
+    ),
     "reproduction/training/models/awd_lstm.py:WeightDroppedLSTM": {"train-recurrent", "predict-recurrent"},
     "reproduction/training/models/awd_lstm_mos.py:Mixture": {"train-recurrent@mos-mle", "predict-recurrent@mos-mle"},
     "reproduction/training/models/cnn.py:CNN": {"train-images", "predict-images"},

@@ -3,8 +3,9 @@
 import pytest
 from tiny.run_sheet import DECLARED
 
+from raretokens.claims.verdict import NO_POOL
 from reproduction.papers.declarations import ANY, EXACT, Tolerance
-from reproduction.report.moves import figure_moves, number_moves
+from reproduction.report.moves import claim_moves, figure_moves, number_moves
 
 
 def test_a_share_is_of_the_older_number_and_the_wider_bound_counts():
@@ -73,3 +74,18 @@ def test_how_far_a_figure_s_point_may_move_is_its_task_s(place, task, out):
 def test_a_text_that_may_change_may_not_become_empty(before, now, out):
     (move,) = number_moves("tables/x.csv", "row", "column", before, now, ANY)
     assert move.out is out
+
+
+@pytest.mark.parametrize(
+    ("other", "reason", "out"),
+    [("0.31", NO_POOL, False), ("0.30", NO_POOL, True), ("0.31", "the interval contains the threshold", True)],
+)
+def test_a_verdict_goes_with_the_seed_variance_that_it_borrows(other, reason, out):
+    """Of two seeds with equal numbers, only other lines say how far seeds move a number; on another processor they may not."""
+    line = "claim,metric,verdict,left,right,measured,low,high,reason\nagg-lowers-rare-perplexity,ppl.rare,"
+    rest = "\nagg-doubles-isotropy,isotropy.total,reproduced,0.8,0.5,"
+    before = f"{line}reproduced,9,10,-1,-1.2,-0.8,{rest}0.30,0.2,0.4,\n"
+    now = f"{line}inconclusive,9,10,-1,,,{reason}{rest}{other},0.2,0.4,\n"
+    moves = [move for move in claim_moves("claims.csv", before, now, DECLARED) if move.row == "agg-lowers-rare-perplexity"]
+    assert {move.column: move.out for move in moves}["verdict"] is out
+    assert any(move.out for move in moves) is out

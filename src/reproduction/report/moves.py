@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from raretokens import csv_files
-from raretokens.claims.verdict import Outcome
+from raretokens.claims.verdict import NO_POOL, Outcome
 from reproduction.papers.declarations import ANY, EXACT, Declarations, Tolerance
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
@@ -212,7 +212,8 @@ def _drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance
 def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
     """Yield the moves of claims. A verdict may change if its numbers changed within their tolerance.
 
-    If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite.
+    If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite. An interval may appear or
+    disappear where another line moved, if the reason of either verdict is that there is no seed variance to pool.
     """
     lines = list(side_by_side(before, now, ["claim"]))
     pooled = has_moved(lines)
@@ -225,13 +226,16 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
         sides = [side for side in ("left", "right") if side in old and side in new]
         numbers = [move for side in sides for move in number_moves(file, name, side, old[side], new[side], drift)]
         yield from numbers
-        if old["verdict"] != new["verdict"]:
-            why = "both sides within theirs" if numbers and not any(move.out for move in numbers) else ""
-            if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]) and _intervals_moved(old, new):
-                why = f"intervals within {WIDER:g} times their width"
-            yield Move(file, name, "verdict", old["verdict"], new["verdict"], why, not why)
-        rest = {column: value for column, value in new.items() if column not in (*sides, "verdict")}
         within = bool(numbers) and not any(move.out for move in numbers)
+        lost = pooled and not numbers and any(NO_POOL in line.get("reason", "") for line in (old, new))
+        if old["verdict"] != new["verdict"]:
+            why = "both sides within theirs" if within else ""
+            if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]):
+                why = f"intervals within {WIDER:g} times their width" if _intervals_moved(old, new) else why
+                why = "another line moved, whose seed variance it takes" if lost else why
+            yield Move(file, name, "verdict", old["verdict"], new["verdict"], why, not why)
+        within |= lost
+        rest = {column: value for column, value in new.items() if column not in (*sides, "verdict")}
         yield from cell_moves(file, name, old, rest, declared, within, pooled)
 
 
