@@ -219,7 +219,7 @@ RUNNING = {
     "reproduction/tasks/evaluation/geometry.py:geometry": SCORE | REPORTED,
     "reproduction/tasks/evaluation/bleu.py:chrf": {"score-nmt", "recall-nmt", "baseline@nmt"},
     "raretokens/metrics/predictions.py:perplexity": SCORE | REPORTED | {"decompose-lm", "baseline@lm"},
-    "reproduction/tasks/evaluation/language_model.py:write_predictions": {"predict-lm", "decompose-lm"},
+    "reproduction/tasks/evaluation/language_model.py:write_predictions": {"predict-lm"},
     "raretokens/metrics/score_files.py:layout": SCORE | {"baseline", "decompose-lm", "recall-nmt", "report"},
     "raretokens/claims/intervals.py:Interval": {"report"},
     "reproduction/run_sheet.py:Sheet": {"report"},

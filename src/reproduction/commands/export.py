@@ -24,14 +24,13 @@ from torch.nn.functional import pad
 
 from raretokens.errors import UserError
 from raretokens.files import atomic_write, write_text
+from raretokens.objectives.registry import declared
 from raretokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
 from reproduction.commands.trained_run import TrainedRun, model_card
 from reproduction.corpora.tokenization.subword_models import BPE, GPT2, SentencePiece
 from reproduction.paths import job
-from reproduction.run import Run
 from reproduction.tasks.evaluation.ctranslate2_models import export as export_translator
 from reproduction.tasks.evaluation.ctranslate2_models import export_language_model
-from reproduction.tasks.evaluation.language_model import trained_head
 from reproduction.training.models.decoder import Decoder, sinusoids
 from reproduction.training.models.encoder_decoder import EncoderDecoder
 from reproduction.training.models.registry import build, load_weights
@@ -55,7 +54,7 @@ def export_run(run: TrainedRun, folder: Path, to: str = "transformers") -> None:
     name = run.run["architecture"]
     if name not in ARCHITECTURES:
         raise UserError(f"{run.name}: {name}: {to} has no such model; allowed: {', '.join(ARCHITECTURES)}")
-    if (softcap := trained_head(Run(**run.run)).softcap) is not None:
+    if (softcap := (declared(run.run["objective"]).defaults | run.run["options"]).get("softcap")) is not None:
         raise UserError(f"{run.name}: its soft-cap of {softcap} has no place in {to}; allowed: runs without one")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder}: not empty; name a new or empty folder")

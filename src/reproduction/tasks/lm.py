@@ -98,6 +98,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
 
 def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
     groups = parameters.tokens[run.tokens].groups
+    run = _with_softcap(run)
     yield "predict-lm", Predict(run=run, groups=groups, evaluation=settings.evaluation, threads=parameters.threads)
     unit, is_english = parameters.tokens[run.tokens].unit, _is_english(parameters, run.tokens)
     yield "score-lm", Score(**score, unit=unit, evaluation=settings.evaluation, english=is_english)
@@ -107,7 +108,7 @@ def further_jobs(
     parameters: Parameters, settings: Settings, run: Run, parameters_hash: str
 ) -> Iterator[tuple[str, Section]]:
     job = DecompositionJob(
-        run=run,
+        run=_with_softcap(run),
         groups=parameters.tokens[run.tokens].groups,
         evaluation=settings.evaluation,
         unit=parameters.tokens[run.tokens].unit,
@@ -117,6 +118,14 @@ def further_jobs(
         parameters_hash=parameters_hash,
     )
     yield "decompose-lm", job
+
+
+def _with_softcap(run: Run) -> Run:
+    """Return the run with the soft-cap that its predictions need, also where the objective's default is meant."""
+    from raretokens.objectives.registry import known
+
+    softcap = (known()[run.objective].defaults | run.options).get("softcap")
+    return run if softcap is None else run.model_copy(update={"options": run.options | {"softcap": softcap}})
 
 
 def _threshold(run: Run) -> float | None:

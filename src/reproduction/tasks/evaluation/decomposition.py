@@ -27,7 +27,6 @@ from raretokens.metrics.score_files import Metrics, Replicates, layout, write_bo
 from raretokens.vocabulary import EOS, GROUP_NAMES, RARE, SPECIALS, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization.token_files import tokens
 from reproduction.tasks.evaluation.job_specs import DecompositionJob, LanguageModelEvaluation
-from reproduction.tasks.evaluation.language_model import trained_head
 from reproduction.training.models.registry import build, load_weights
 
 TOKENS_AT_ONCE = 4096  # tokens per forward pass; affects speed only
@@ -61,7 +60,7 @@ def decompose(job: DecompositionJob, folder: Path, trained: Path, scores: Path) 
     nested = nested_groups(vocabulary)
     shares = nested.sum(0) / _may_be_rare(vocabulary).sum()
     texts = {split: np.asarray(tokens(folder, split)) for split in ("valid", "test")}
-    head = trained_head(run)
+    head = Head(softcap=run.options.get("softcap"))
     found = {
         split: masses(model, text, job.evaluation, groups, frequency, slopes, nested, head) for split, text in texts.items()
     }

@@ -13,11 +13,9 @@ from raretokens.errors import UserError
 from raretokens.loss.logits_objective import head_logits
 from raretokens.loss.terms import PLAIN, Head
 from raretokens.metrics.reading import Predictions, predict_text
-from raretokens.objectives.registry import declared
 from raretokens.vocabulary import EOS, PAD, RARE, VOCABULARY, Vocabulary
 
 if TYPE_CHECKING:
-    from reproduction.run import Run
     from reproduction.tasks.evaluation.job_specs import Continuation, LanguageModelEvaluation, LanguageModelPredictJob
     from reproduction.training.models.decoder import Decoder
 
@@ -42,17 +40,12 @@ def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Pat
     continued = continuations(model, activation, text, settings.continuation, job.threads, paper_prefixes)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rare = vocabulary.frequency_groups(job.groups) == RARE
-    predictions = teacher_forced(model.to(device).eval(), text, settings, rare, trained_head(run))
+    predictions = teacher_forced(model.to(device).eval(), text, settings, rare, Head(softcap=run.options.get("softcap")))
     arrays = predictions._asdict() | {"continuation": continued[:samples]}
     for name, values in (arrays | ({"located": continued[samples:]} if paper_prefixes else {})).items():
         write_array(into / f"{name}.npy", values)
     nll = -predictions.logprob.mean(dtype=float)
     print(f"predict {run.name}: {len(predictions.logprob):,} test tokens, mean NLL {nll:.4f}")
-
-
-def trained_head(run: "Run") -> Head:
-    """Return what a run makes of its logits: a soft-cap, where its objective has that option."""
-    return Head(softcap=(declared(run.objective).defaults | run.options).get("softcap"))
 
 
 def teacher_forced(
