@@ -169,9 +169,11 @@ def test_maximum_likelihood_does_not_depend_on_the_options_of_other_objectives(r
     monkeypatch.chdir(request.config.rootpath / "scales/small")
     parameters = load()
     jobs = {name: dict(further_jobs(parameters, parameters.lm, parameters.run("lm", name), ""))["decompose-lm"]
-            for name in ("mle", "agg", "agg-a001", "freeze-b")}  # fmt: skip
+            for name in ("mle", "agg", "agg-a001", "freeze-b", "soft-cap")}  # fmt: skip
+    softcaps = {name: job.run.options.get("softcap") for name, job in jobs.items()}
+    assert {name: softcap for name, softcap in softcaps.items() if softcap} == {"soft-cap": 30.0}  # its default
     assert {name: job.threshold and round(job.threshold / 3.08, 6) for name, job in jobs.items()} == {
-        "mle": None, "agg": 0.03, "agg-a001": 0.01, "freeze-b": None}  # fmt: skip
+        "mle": None, "agg": 0.03, "agg-a001": 0.01, "freeze-b": None, "soft-cap": None}  # fmt: skip
 
 
 def test_a_method_is_compared_with_the_group_of_nearest_share():
