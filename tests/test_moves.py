@@ -77,13 +77,18 @@ def test_a_text_that_may_change_may_not_become_empty(before, now, out):
 
 
 @pytest.mark.parametrize(
-    ("other", "reason", "out"),
-    [("0.31", NO_POOL, False), ("0.30", NO_POOL, True), ("0.31", "the interval contains the threshold", True)],
+    ("metric", "other", "reason", "out"),
+    [
+        ("ppl.rare", "0.31", NO_POOL, False),
+        ("ppl.total", "0.31", NO_POOL, True),
+        ("ppl.rare", "0.30", NO_POOL, True),
+        ("ppl.rare", "0.31", "the interval contains the threshold", True),
+    ],
 )
-def test_a_verdict_goes_with_the_seed_variance_that_it_borrows(other, reason, out):
+def test_a_verdict_goes_with_the_seed_variance_that_it_borrows(metric, other, reason, out):
     """Of two seeds with equal numbers, only other lines say how far seeds move a number; on another processor they may not."""
     line = "claim,metric,verdict,left,right,measured,low,high,reason\nagg-lowers-rare-perplexity,ppl.rare,"
-    rest = "\nagg-doubles-isotropy,isotropy.total,reproduced,0.8,0.5,"
+    rest = f"\nfreeze-raises-rare-perplexity,{metric},reproduced,0.8,0.5,"
     before = f"{line}reproduced,9,10,-1,-1.2,-0.8,{rest}0.30,0.2,0.4,\n"
     now = f"{line}inconclusive,9,10,-1,,,{reason}{rest}{other},0.2,0.4,\n"
     moves = [move for move in claim_moves("claims.csv", before, now, DECLARED) if move.row == "agg-lowers-rare-perplexity"]

@@ -6,9 +6,10 @@ The loss of a word is the sum over its subword tokens, so that runs with differe
 text. A word is what blanks separate. Ends of lines and the mark <unk> of WikiText-2 are left out. The rank of a word is by its
 count in the training text.
 
-The study prints a line for each run after the first and each range of ranks, with the words that both runs read as one token
-apart from the others. It writes word-loss-<scale>.csv, where lines of other runs stay: the loss of a word in nats, and its
-difference from the first run with the 95 % bootstrap interval over parts of the test text. The interval does not cover seeds.
+The study prints how many words are one token, and a line for each run after the first and each range of ranks, with the words
+that both runs read as one token apart from the others. It writes word-loss-<scale>.csv, where lines of other runs stay: the loss
+of a word in nats, and its difference from the first run with the 95 % bootstrap interval over parts of the test text. The
+interval does not cover seeds.
 """
 
 import sys
@@ -99,6 +100,13 @@ def read(name: str, folder: Path, pieces: Sequence[str]) -> Read:
     return Read(words, sums(nll, word, len(words)), sums(np.ones(len(word)), word, len(words)))
 
 
+def occurrences(words: set[str], counts: Counter, text: np.ndarray, pieces: Sequence[str]) -> float:
+    """Return how many times as often as a word its token occurs, which also begins longer words; the median of these words."""
+    token = {piece: number for number, piece in enumerate(pieces)}
+    of_tokens = np.bincount(text, minlength=len(pieces))
+    return float(np.median([of_tokens[token[SPACE + word]] / counts[word] for word in words if SPACE + word in token]))
+
+
 def main(beside: str, *runs: str) -> None:
     parameters = load()
     found = {}
@@ -107,14 +115,22 @@ def main(beside: str, *runs: str) -> None:
         pieces = Vocabulary.read(folder / VOCABULARY).tokens
         found[name] = read(name, folder, pieces)
         if name == beside:
-            counts = Counter(split_words(np.asarray(stream(folder, "train")), pieces)[0])
+            text, spelled = np.asarray(stream(folder, "train")), pieces
+            counts = Counter(split_words(text, pieces)[0])
         elif found[name].words != found[beside].words:
             sys.exit(f"error: {beside} and {name} read different test texts")
-    rows = []
+        counted = np.array(found[name].words) != LEFT_OUT
+        print(f"{name}: {(found[name].lengths[counted] == 1).mean():.1%} of the words are one token")
+    rows, rank = [], ranges(found[beside].words, counts)
     for name in runs:
         both = found[beside], found[name]
         losses, lengths = np.stack([one.losses for one in both]), np.stack([one.lengths for one in both])
         rows += [[name, beside, *row] for row in table(found[beside].words, losses, lengths, counts)]
+        whole = (lengths == 1).all(0) & (rank == [*LAST_RANK][-1]) & (np.array(found[beside].words) != LEFT_OUT)
+        words = {found[beside].words[place] for place in np.flatnonzero(whole)}
+        if words:
+            often = occurrences(words, counts, text, spelled)
+            print(f"{name}: {len(words)} rare words are one token in both; in {beside} it occurs {often:.1f} times as often")
     print_table(COLUMNS, rows, width=16)
     name = f"word-loss-{parameters.scale}"
     file = FOLDER / f"{name}.csv"

@@ -213,10 +213,11 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
     """Yield the moves of claims. A verdict may change if its numbers changed within their tolerance.
 
     If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite. An interval may appear or
-    disappear where another line moved, if the reason of either verdict is that there is no seed variance to pool.
+    disappear where a claim on the same metric moved, if the reason of either verdict is that there is no seed variance to pool.
     """
     lines = list(side_by_side(before, now, ["claim"]))
     pooled = has_moved(lines)
+    lenders = {new["metric"] for _, old, new in lines if "metric" in new and has_moved([("", old, new)])}
     for (name,), old, new in lines:
         if not old or not new:
             yield presence_move(file, name, "", bool(old), bool(new))
@@ -227,7 +228,7 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
         numbers = [move for side in sides for move in number_moves(file, name, side, old[side], new[side], drift)]
         yield from numbers
         within = bool(numbers) and not any(move.out for move in numbers)
-        lost = pooled and not numbers and any(NO_POOL in line.get("reason", "") for line in (old, new))
+        lost = new.get("metric") in lenders and not numbers and any(NO_POOL in line.get("reason", "") for line in (old, new))
         if old["verdict"] != new["verdict"]:
             why = "both sides within theirs" if within else ""
             if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]):
