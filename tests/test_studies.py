@@ -227,9 +227,9 @@ def test_words_of_two_runs_are_compared_by_rank():
     from word_loss import UNSEEN, table
 
     words = ["often", "never", "<unk>"] * 400
-    losses = np.tile([[1.0, 8.0, 5.0], [2.0, 6.0, 0.0]], 400)
+    losses = np.tile([[[1.0, 8.0, 5.0]], [[2.0, 6.0, 0.0]]], 400)
     rows = table(words, losses, np.tile([[1, 3, 1], [1, 2, 1]], 400), Counter(often=2, other=1))
-    found = {(rank, kind): (words, float(difference)) for rank, kind, words, _, _, _, difference, _, _ in rows}
+    found = {(rank, kind): (words, float(difference)) for _, rank, kind, words, _, _, _, difference, _, _ in rows}
     assert found == {
         ("all", "any"): (800, -0.5),
         ("all", "one token"): (400, 1.0),
@@ -239,3 +239,17 @@ def test_words_of_two_runs_are_compared_by_rank():
         (UNSEEN, "any"): (400, -2.0),
         (UNSEEN, "other"): (400, -2.0),
     }
+
+
+def test_the_interval_of_words_covers_text_and_seeds():
+    """Three seeds with the differences 0, 1 and 2 on all words: t of 2 degrees of freedom times the standard error."""
+    from word_loss import interval
+
+    kept = np.ones(600, bool)
+    text = np.random.default_rng(0).normal(1, 1, (1, 600))
+    low, high = interval(text, kept)
+    assert low < text.mean() < high and high - low == pytest.approx(2 * 1.96 * text.std() / np.sqrt(600), rel=0.2)
+    low, high = interval(np.repeat([[0.0], [1.0], [2.0]], 600, 1), kept)
+    assert (low, high) == pytest.approx((1 - 4.3027 / 3**0.5, 1 + 4.3027 / 3**0.5), rel=1e-4)
+    (narrow, wide) = (interval(text + shift * np.array([[-1.0], [0.0], [1.0]]), kept) for shift in (0.01, 1.0))
+    assert wide[1] - wide[0] > 5 * (narrow[1] - narrow[0])

@@ -8,8 +8,9 @@ count in the training text.
 
 The study prints how many words are one token, and a line for each run after the first and each range of ranks, with the words
 that both runs read as one token apart from the others. It writes word-loss-<scale>.csv, where lines of other runs stay: the loss
-of a word in nats, and its difference from the first run with the 95 % bootstrap interval over parts of the test text. The
-interval does not cover seeds.
+of a word in nats, and its difference from the first run with a 95 % interval. Seeds whose predictions both runs have (mle-2 and
+muon-mle-2) are averaged. With one seed, the interval is a bootstrap over parts of the test text. With several, it is that of
+Student's t with the variances of seeds and text.
 """
 
 import sys
@@ -22,6 +23,7 @@ import numpy as np
 from shared import FOLDER, print_table, write_table
 
 from raretokens import csv_files
+from raretokens.claims.intervals import student
 from raretokens.metrics.bootstrap import BLOCKS, resample
 from raretokens.vocabulary import EOS, SPACE, VOCABULARY, Vocabulary
 from reproduction.corpora.tokenization.token_files import tokens as stream
@@ -31,7 +33,8 @@ from reproduction.pipeline.parameters_file import load
 LAST_RANK = {"1 to 100": 100, "101 to 2,500": 2500, "2,501 to 10,000": 10_000, "over 10,000": sys.maxsize}
 UNSEEN, ALL = "not in training", "all"
 LEFT_OUT = "<unk>"  # what WikiText-2 has in place of words that occur less than three times
-COLUMNS = ["run", "beside", "rank", "kind", "words", "share", "loss", "loss beside", "difference", "low", "high"]
+SEEDS = ("", "-2", "-3")  # what follows the name of a run with a further seed
+COLUMNS = ["run", "beside", "seeds", "rank", "kind", "words", "share", "loss", "loss beside", "difference", "low", "high"]
 
 
 def split_words(ids: np.ndarray, pieces: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -61,15 +64,21 @@ def ranges(words: Sequence[str], counts: Counter) -> np.ndarray:
 
 
 def interval(difference: np.ndarray, kept: np.ndarray) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the mean difference of the kept words, over blocks of the text."""
-    block = np.arange(len(difference)) * BLOCKS // len(difference)
-    total, count = (np.bincount(block[kept], weights, BLOCKS) for weights in (difference[kept], None))
+    """Return the 95 % interval of the mean difference of the kept words, over blocks of the text and seeds (seeds x words)."""
+    seeds, words = difference.shape
+    block = np.arange(words) * BLOCKS // words
+    total, count = (np.bincount(block[kept], weights, BLOCKS) for weights in (difference.mean(0)[kept], None))
     rows = resample(BLOCKS)
-    return tuple(np.percentile(total[rows].sum(1) / count[rows].sum(1), [2.5, 97.5]))
+    of_text = total[rows].sum(1) / count[rows].sum(1)
+    if seeds == 1:
+        return tuple(np.percentile(of_text, [2.5, 97.5]))
+    of_seeds = difference[:, kept].mean(1)
+    spread = student(of_seeds.std(ddof=1) / np.sqrt(seeds), seeds - 1).plus(of_text.var(), np.inf)
+    return tuple(spread.interval(of_seeds.mean()))
 
 
 def table(words: Sequence[str], losses: np.ndarray, lengths: np.ndarray, counts: Counter) -> list[list]:
-    """Return the rows of a run; losses and lengths in tokens are 2 x words, of the run beside it and of the run."""
+    """Return the rows of a run. Losses (2 x seeds x words), lengths in tokens (2 x words): of the run beside it, and its own."""
     counted = np.array([word != LEFT_OUT for word in words])
     of, whole = ranges(words, counts), (lengths == 1).all(0)
     kinds = {"any": counted, "one token": counted & whole, "other": counted & ~whole}
@@ -79,9 +88,9 @@ def table(words: Sequence[str], losses: np.ndarray, lengths: np.ndarray, counts:
             kept = members & ((of == name) | (name == ALL))
             if not kept.any():
                 continue
-            beside, own = losses[:, kept].mean(1)
+            beside, own = losses[..., kept].mean((1, 2))
             shown = [f"{value:.4f}" for value in (own, beside, own - beside, *interval(losses[1] - losses[0], kept))]
-            rows.append([name, kind, int(kept.sum()), f"{kept.sum() / counted.sum():.4f}", *shown])
+            rows.append([losses.shape[1], name, kind, int(kept.sum()), f"{kept.sum() / counted.sum():.4f}", *shown])
     return rows
 
 
@@ -89,15 +98,17 @@ class Read(NamedTuple):
     """The test text as a run reads it."""
 
     words: list[str]
-    losses: np.ndarray  # of each word, in nats
+    losses: dict[str, np.ndarray]  # of each word, in nats, by seed
     lengths: np.ndarray  # of each word, in tokens
 
 
 def read(name: str, folder: Path, pieces: Sequence[str]) -> Read:
     """Return the words of the test text with the losses of a run, whose token files are in the folder."""
     words, word = split_words(np.asarray(stream(folder, "test")), pieces)
-    nll = -np.load(predictions("lm", name) / "logprob.npy").astype(np.float64)
-    return Read(words, sums(nll, word, len(words)), sums(np.ones(len(word)), word, len(words)))
+    files = {seed: predictions("lm", name + seed) / "logprob.npy" for seed in SEEDS}
+    nll = {seed: -np.load(file).astype(np.float64) for seed, file in files.items() if not seed or file.is_file()}
+    losses = {seed: sums(values, word, len(words)) for seed, values in nll.items()}
+    return Read(words, losses, sums(np.ones(len(word)), word, len(words)))
 
 
 def occurrences(words: set[str], counts: Counter, text: np.ndarray, pieces: Sequence[str]) -> float:
@@ -124,7 +135,9 @@ def main(beside: str, *runs: str) -> None:
     rows, rank = [], ranges(found[beside].words, counts)
     for name in runs:
         both = found[beside], found[name]
-        losses, lengths = np.stack([one.losses for one in both]), np.stack([one.lengths for one in both])
+        seeds = [seed for seed in SEEDS if all(seed in one.losses for one in both)]
+        losses = np.stack([[one.losses[seed] for seed in seeds] for one in both])
+        lengths = np.stack([one.lengths for one in both])
         rows += [[name, beside, *row] for row in table(found[beside].words, losses, lengths, counts)]
         whole = (lengths == 1).all(0) & (rank == [*LAST_RANK][-1]) & (np.array(found[beside].words) != LEFT_OUT)
         words = {found[beside].words[place] for place in np.flatnonzero(whole)}
