@@ -58,8 +58,10 @@ def main(name: str = "agg", file: str | None = None) -> None:
         torch.save({"model": model.state_dict(), "objective": loop.state_dict()}, file)
     if processes > 1:
         distributed.barrier()
-        distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    # The wrapped model is freed by now. As the last owner of the group, its destructor could deadlock with gloo's threads.
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

@@ -95,9 +95,11 @@ def main(name: str = "agg", folder: str | None = None, steps: int | str = STEPS)
         save(Path(folder) / f"{steps:0>6}", int(steps), model, optimizer, loop)
     if distributed.is_initialized():
         distributed.barrier()
-        distributed.destroy_process_group()
     return model, loop
 
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    # The model is freed by now. As the last owner of the group, its destructor could deadlock with gloo's threads.
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
