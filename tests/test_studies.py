@@ -253,3 +253,14 @@ def test_the_interval_of_words_covers_text_and_seeds():
     assert (low, high) == pytest.approx((1 - 4.3027 / 3**0.5, 1 + 4.3027 / 3**0.5), rel=1e-4)
     (narrow, wide) = (interval(text + shift * np.array([[-1.0], [0.0], [1.0]]), kept) for shift in (0.01, 1.0))
     assert wide[1] - wide[0] > 5 * (narrow[1] - narrow[0])
+
+
+def test_other_forms_of_a_word_are_more_frequent_and_differ_in_more_than_case():
+    pytest.importorskip("nltk")
+    from collections import Counter
+
+    from rare_words import other_forms
+
+    counts = Counter(walk=9, Walks=5, walks=4, cat=3, walked=2, cats=1)
+    found = other_forms({"walks", "walk", "cats", "dog"}, list(counts), counts)
+    assert found == {"walks": ["walk"], "walk": [], "cats": ["cat"], "dog": []}
