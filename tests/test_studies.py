@@ -264,3 +264,13 @@ def test_other_forms_of_a_word_are_more_frequent_and_differ_in_more_than_case():
     counts = Counter(walk=9, Walks=5, walks=4, cat=3, walked=2, cats=1)
     found = other_forms({"walks", "walk", "cats", "dog"}, list(counts), counts)
     assert found == {"walks": ["walk"], "walk": [], "cats": ["cat"], "dog": []}
+
+
+def test_matrices_are_compared_apart_from_rotation_and_scale():
+    from tying import NEAREST, cka, overlap
+
+    draw = np.random.default_rng(0)
+    matrix, other = draw.normal(size=(2, 60, 8))
+    rotation = np.linalg.qr(draw.normal(size=(8, 8)))[0]
+    assert cka(matrix, 3 * matrix @ rotation + 5) == pytest.approx(1) and cka(matrix, other) < 0.3
+    assert overlap(matrix, 3 * matrix @ rotation) == 1 and overlap(matrix, other) == pytest.approx(NEAREST / 59, abs=0.06)
