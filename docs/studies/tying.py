@@ -2,8 +2,8 @@
 
     cd scales/small && python ../../docs/studies/tying.py mle untied-mle
 
-The first run has a tied matrix, the second (architecture untied_decoder) an input and an output embedding. All seeds whose weights
-are on this machine (mle-2) are compared. The study prints the mean and the range of two similarities over pairs of seeds, and
+The first run has a tied matrix, the second (architecture untied_decoder) an input and an output embedding. All seeds with weights
+on this machine (mle-2) are compared. The study prints the mean and the range of two similarities over pairs of seeds, and
 writes them to tying-<scale>.csv:
 
 * cka: linear centred kernel alignment (Kornblith et al., 2019) of the rows of all types that occur;

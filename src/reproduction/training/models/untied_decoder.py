@@ -1,7 +1,7 @@
 """The language model of decoder.py with an input embedding of its own.
 
-`embedding` is the output embedding, to which objectives, predictions and metrics refer. With the same seed, it and the other weights
-start as those of decoder.py do. The input embedding starts from the same distribution.
+`embedding` is the output embedding, to which objectives, predictions and metrics refer. With the same seed, it and the other
+weights start as those of decoder.py do. The input embedding starts from the same distribution.
 """
 
 import math
