@@ -47,6 +47,21 @@ def test_a_transformer_starts_with_xavier_s_bounds_zero_biases_and_rows_of_lengt
         assert not name.endswith("bias") or not weight.any(), name
 
 
+def test_an_untied_model_with_equal_embeddings_computes_what_the_tied_one_does():
+    shape, seen = architectures.shape("decoder", width=64, heads=2, feedforward=96), []
+    for architecture in ("decoder", "untied_decoder"):
+        torch.manual_seed(0)
+        seen.append(build(architecture, shape, 500, 16).eval())
+    tied, untied = seen
+    inputs = torch.randint(500, (3, 9))
+    assert not torch.allclose(untied(inputs), tied(inputs))
+    with torch.no_grad():
+        untied.input_embedding.copy_(tied.embedding)
+    assert torch.equal(untied(inputs), tied(inputs)) and torch.equal(untied.embedding, tied.embedding)
+    untied(inputs).sum().backward()
+    assert untied.input_embedding.grad.any() and untied.embedding.grad is None
+
+
 @pytest.mark.parametrize(("task", "name"), RUNS)
 def test_micro_batches_change_nothing(folder, task, name):
     whole, parts = (finished(folder, task, name, micro_batch=size)[0] for size in (10_000, 16))
