@@ -18,7 +18,7 @@ from reproduction.training.recipe import Execution
 
 N, LONGEST = 50, 40
 ROOT = Path(__file__).parents[1]
-COMPILED = ["decoder", "encoder_decoder"]
+COMPILED = ["decoder", "encoder_decoder", "untied_decoder"]
 
 
 def batch(architecture: str, sentences: int, *lengths: int) -> list[torch.Tensor]:
