@@ -9,7 +9,8 @@ writes them to tying-<scale>.csv:
 * cka: linear centred kernel alignment (Kornblith et al., 2019) of the rows of all types that occur;
 * neighbours: the mean share of the 10 nearest rows by cosine that two matrices have in common, of the 2,500 most frequent types.
 
-Two seeds of one matrix are the upper reference, the input and the output embedding of one run the lower.
+Two seeds of one matrix are the upper reference, the input and the output embedding of one run the lower. Pairs of one seed stand
+apart, because the tied matrix and the output embedding of one seed start alike.
 """
 
 import sys
@@ -53,19 +54,19 @@ def main(tied: str, untied: str) -> None:
     vocabulary, _ = read_vocabulary(parameters.run("lm", tied).tokens, parameters)
     occurring = np.flatnonzero(vocabulary.target_counts)
     frequent = np.argsort(-vocabulary.target_counts, kind="stable")[:FREQUENT]
-    matrices: dict[str, list[np.ndarray]] = {"tied": [], "output": [], "input": []}
+    matrices: dict[str, dict[str, np.ndarray]] = {"tied": {}, "output": {}, "input": {}}  # by seed
     for run, names in ((tied, {"embedding": "tied"}), (untied, {"embedding": "output", "input_embedding": "input"})):
         for seed in ("", "-2", "-3"):
             file = trained("lm", run + seed) / "model.safetensors"
             if file.is_file():
                 weights = load_file(file)
                 for name, kind in names.items():
-                    matrices[kind].append(weights[STORED_NAMES.get(name, name)].astype(np.float64))
-    compared = {
-        **{(kind, f"{kind}, other seed"): list(combinations(matrices[kind], 2)) for kind in matrices},
-        **{("tied", kind): list(product(matrices["tied"], matrices[kind])) for kind in ("output", "input")},
-        ("output", "input"): list(zip(matrices["output"], matrices["input"], strict=True)),
-    }
+                    matrices[kind][seed] = weights[STORED_NAMES.get(name, name)].astype(np.float64)
+    compared = {(kind, f"{kind}, other seed"): list(combinations(matrices[kind].values(), 2)) for kind in matrices}
+    for first, second in combinations(matrices, 2):
+        pairs = [(a == b, (matrices[first][a], matrices[second][b])) for a, b in product(matrices[first], matrices[second])]
+        for same, name in ((False, f"{second}, other seed"), (True, f"{second}, same seed")):
+            compared[first, name] = [pair for is_same, pair in pairs if is_same == same]
     rows = []
     for names, pairs in compared.items():
         if pairs:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from reproduction.training.models import decoder
 
+# That of decoder.py, written out because params.yaml is checked by reading it as a literal, without torch.
 SHAPE = {
     "layers": "layers",
     "width": "count",
