@@ -19,9 +19,12 @@ from raretokens.loss.terms import PLAIN, Candidates, Gate, Head, SummedLoss, Ter
 
 CHUNK = 1024  # positions; smaller chunks slow down the matrix products, larger ones only take memory
 CHUNK_CUDA = 4096
+# torch.compiler.disable imports the compiler where it decorates, which doubles the time of importing this library. What torch's
+# own optimizers use instead imports it in the first call.
+without_compiler = getattr(torch, "_disable_dynamo", torch.compiler.disable)
 
 
-@torch.compiler.disable
+@without_compiler
 def gated_linear_cross_entropy(
     hidden: Tensor,
     weight: Tensor,

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from raretokens.errors import UserError
 from raretokens.loss.chunks import Chunks
-from raretokens.loss.gated_cross_entropy import CHUNK, CHUNK_CUDA, _check, _Gated, check_targets
+from raretokens.loss.gated_cross_entropy import CHUNK, CHUNK_CUDA, _check, _Gated, check_targets, without_compiler
 from raretokens.loss.objective import Objective
 from raretokens.loss.terms import PLAIN, Gate, Head, SummedLoss, Terms
 
 
-@torch.compiler.disable
+@without_compiler
 def weighted_linear_cross_entropy(
     hidden: Tensor,
     weight: Tensor,
