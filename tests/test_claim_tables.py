@@ -235,8 +235,8 @@ def test_the_counts_say_what_is_reproduced_in_size_and_what_all_tested_effects_a
         "of the 5 include the reported effect."
     ) in in_words(many, DECLARED)
     assert medians_in_words(many) == (
-        "Of the 6 tested conclusions, 5 have a reported effect. Measured divided by reported, their median is 0.2, and 2 have "
-        "the opposite sign. The 3 reproduced ones among them have a median of 0.5.\n"
+        "Of the 6 tested conclusions, 5 have a reported effect. Measured divided by reported, their median is 0.2 (AGG 0.2). "
+        "2 have the opposite sign: 1 contradicted and 1 inconclusive ones. The 3 reproduced ones have a median of 0.5.\n"
     )
 
 

@@ -189,16 +189,24 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
 
 
 def medians_in_words(verdicts: list[Verdict]) -> str:
-    """Return a sentence for README with the median measured effect over the tested and over the reproduced conclusions."""
+    """Return sentences for README with the median measured effect over the tested conclusions, over those of each paper, and
+    over the reproduced ones.
+    """
     tested = [one for one in _counted(verdicts) if one.outcome in TESTED]
     sized = [(one, fraction) for one in tested if (fraction := one.fraction(one.effect.value)) is not None]
     own = [fraction for one, fraction in sized if one.extent]
     if not own:
         return "No reproduced conclusion has a reported effect to compare with.\n"
+    opposite = [one.outcome for one, fraction in sized if fraction < 0]
+    by_paper: dict[str, list[float]] = {}
+    for one, fraction in sized:
+        by_paper.setdefault(one.claim.paper, []).append(fraction)
+    medians = ", ".join(f"{paper} {median(fractions):.2g}" for paper, fractions in by_paper.items())
     return (
         f"Of the {len(tested)} tested conclusions, {len(sized)} have a reported effect. Measured divided by reported, their "
-        f"median is {median(fraction for _, fraction in sized):.2g}, and {sum(fraction < 0 for _, fraction in sized)} have the "
-        f"opposite sign. The {len(own)} reproduced ones among them have a median of {median(own):.2g}.\n"
+        f"median is {median(fraction for _, fraction in sized):.2g} ({medians}). {len(opposite)} have the opposite sign: "
+        f"{opposite.count(Outcome.CONTRADICTED)} contradicted and {opposite.count(Outcome.INCONCLUSIVE)} inconclusive ones. "
+        f"The {len(own)} reproduced ones have a median of {median(own):.2g}.\n"
     )
 
 

@@ -18,7 +18,7 @@ ROWS = {
     AGG: (AGG, "agg", "ppl.rare"),
     "AGG: total perplexity": ("AGG: total perplexity", "agg", "ppl.total"),
     "AGG: perplexity within the rare group": ("", "agg", "ppl_within.rare"),
-    "AGPS, models of words: rare-token perplexity": ("AGPS: rare-word perplexity", "", ""),
+    "AGPS, models of words: rare-token perplexity": ("AGPS: rare-word perplexity", "word-agps", "ppl.rare"),
     "AGPS, subword tokens: rare-token perplexity": ("", "agps", "ppl.rare"),
     "AGPS, subword tokens: total perplexity": ("", "agps", "ppl.total"),
     "AGG: isotropy I(W)": ("AGG: I(W)", "", ""),
