@@ -40,7 +40,7 @@ from reproduction.tasks.evaluation import decomposition as decomposing
 from reproduction.tasks.evaluation.decomposition import (
     CONSTANTS,
     SLOPES,
-    Masses,
+    GroupPredictions,
     auc,
     decompose,
     log_frequency,
@@ -97,7 +97,7 @@ def own(root) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def found(world, own) -> Masses:
+def found(world, own) -> GroupPredictions:
     model, text, groups, frequency, _ = world
     return decomposing.masses(model, text, WHOLE, groups, frequency, SLOPES, own)
 
@@ -188,7 +188,7 @@ def test_a_method_is_compared_with_the_group_of_nearest_share():
 
     nested = nested_groups(Counted())
     assert nested.sum(0).tolist() == [500]
-    masses = Masses(np.zeros(2), None, None, np.log([[0.25], [0.75]]))
+    masses = GroupPredictions(np.zeros(2), None, None, np.log([[0.25], [0.75]]))
     near, far = (decomposing.own_group(0.1, share, nested.sum(0) / 1000, masses)["own_group"][0] for share in (0.505, 0.52))
     assert near == {"threshold": 0.1, "share": 0.505, "baseline_share": 0.5, "valid_mass": 0.5}
     assert far["baseline_share"] is None and far["valid_mass"] is None
@@ -206,7 +206,7 @@ def test_the_baseline_is_chosen_on_the_validation_text_to_a_thousandth(world, fo
     _, text, groups, frequency, _ = world
     half = len(text) // 2
     parts = {"valid": slice(0, half), "test": slice(half, None)}
-    cut = {name: (Masses(*(array[part] for array in found)), text[part]) for name, part in parts.items()}
+    cut = {name: (GroupPredictions(*(array[part] for array in found)), text[part]) for name, part in parts.items()}
     frontier, zero = _frontier(cut, groups, frequency), SLOPES.tolist().index(0)
     plain = {name: (one._replace(tilted=one.tilted[:, [zero]]), ids) for name, (one, ids) in cut.items()}
     for aim in (0.1, 0.3, 0.6):
@@ -278,7 +278,7 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
         norm = 1 + gain * whole[:, 0 if group == "rare" else 1]  # each member of the group has e^2 times its probability
         logs = np.log((np.exp(masses.groups) + gain * np.stack([0 * norm, whole[:, 3], whole[:, 2]], 1)) / norm[:, None])
         whole = np.log((whole[:, 1:2] + gain * whole[:, 1 if group == "own" else 2, None]) / norm[:, None])
-        moved = Masses(masses.logprob + 2 * member[ids] - np.log(norm), logs, None, whole)
+        moved = GroupPredictions(masses.logprob + 2 * member[ids] - np.log(norm), logs, None, whole)
         if split == "test":
             file["metrics"] |= {key: value for key, (value, _) in decomposing.decomposition(moved, ids, groups, REACH)[0].items()}
         else:

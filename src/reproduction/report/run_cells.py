@@ -97,11 +97,11 @@ def run_cells(context: TableContext) -> list[Cell]:
     """Return the cells row by row. A place without a measured number, a reported number and a reason has no cell."""
     table, rows = context.table, run_rows(context.declared, context.table, context.scores)
     columns = [(column, common_seeds(table.rows, column, context.scores)) for column in table.columns]
-    grid = {row.title: [Crossing(context, row, column, common) for column, common in columns] for row in rows}
+    grid = {row.title: [CellSource(context, row, column, common) for column, common in columns] for row in rows}
     cells = [
-        crossing.cell(crossing.direction([grid[row.title][number] for row in table.rows]))
+        source.cell(source.direction([grid[row.title][number] for row in table.rows]))
         for inside in grid.values()
-        for number, crossing in enumerate(inside)
+        for number, source in enumerate(inside)
     ]
     cells = [cell for cell in cells if cell.reported or cell.measured or cell.reported_cell or cell.status == "not run"]
     return cells + [cell for row in table.rows for cell in bias_cells(context, row)]
@@ -130,7 +130,7 @@ def bias_cells(context: TableContext, row: RunRow) -> Iterator[Cell]:
 
 
 @dataclass(frozen=True)
-class Crossing:
+class CellSource:
     """A row in a column: the reported number and the measured number."""
 
     context: TableContext
@@ -166,10 +166,10 @@ class Crossing:
     def value(self) -> Value | None:
         return self.context.scores.value(self.run, self.path, self.used_seeds) if self.run else None
 
-    def direction(self, column: "list[Crossing]") -> Direction:
+    def direction(self, column: "list[CellSource]") -> Direction:
         """Compare the sign of the difference from the row's baseline with the reported sign. A baseline itself has no direction.
 
-        `column` has the crossings of the paper's rows in this column.
+        `column` has the sources of the paper's rows in this column.
         """
         if self.row.data or self.row.title in {other.row.baseline for other in column}:
             return ""

@@ -39,7 +39,7 @@ BIASED = {"valid": ("mass", "total", "rare"), "test": ("mass", "total", *GROUP_N
 BIAS_COLUMNS = ("share", "slope", "constant", *(f"{split}_{name}" for split, names in BIASED.items() for name in names))
 
 
-class Masses(NamedTuple):
+class GroupPredictions(NamedTuple):
     """Teacher-forced predictions of a text of T tokens. All logarithms are natural, all arrays float64."""
 
     logprob: np.ndarray  # T: log-probability of each token
@@ -136,7 +136,7 @@ def masses(
     slopes: np.ndarray,
     nested: np.ndarray,
     head: Head = PLAIN,
-) -> Masses:
+) -> GroupPredictions:
     """Predict a text with the windows of perplexity, and sum the probabilities of groups of types at each position.
 
     Args:
@@ -164,7 +164,7 @@ def masses(
             logprob[begin:end] = row.gather(1, targets[:, None])[:, 0].double().cpu()
             sums[begin:end] = (row.exp() @ weights).double().log().cpu()
     first, last = len(GROUP_NAMES), len(GROUP_NAMES) + parts.shape[1]
-    return Masses(logprob, sums[:, :first], sums[:, first:last].reshape(len(text), len(slopes), 2), sums[:, last:])
+    return GroupPredictions(logprob, sums[:, :first], sums[:, first:last].reshape(len(text), len(slopes), 2), sums[:, last:])
 
 
 def _inputs(text: np.ndarray, settings: LanguageModelEvaluation) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
@@ -183,7 +183,7 @@ def _inputs(text: np.ndarray, settings: LanguageModelEvaluation) -> Iterator[tup
 
 
 def decomposition(
-    found: Masses, targets: np.ndarray, groups: np.ndarray, reach: dict[str, int | str]
+    found: GroupPredictions, targets: np.ndarray, groups: np.ndarray, reach: dict[str, int | str]
 ) -> tuple[Metrics, Replicates]:
     """Return the metrics of a test text and their bootstrap replicates, by frequency group of the target.
 
@@ -209,14 +209,14 @@ def decomposition(
     }
 
 
-def validation(found: Masses, targets: np.ndarray, groups: np.ndarray, reach: dict[str, int | str]) -> Metrics:
+def validation(found: GroupPredictions, targets: np.ndarray, groups: np.ndarray, reach: dict[str, int | str]) -> Metrics:
     """Return `valid_ppl` and the arithmetic mean of P(rare), `valid_rare_mass`, by which the logit-bias baseline is chosen."""
     value, signature = perplexity(found.logprob, targets, groups, **reach, split="valid")
     mass = float(np.exp(found.groups[:, GROUP_NAMES["rare"]]).mean())
     return {"valid_ppl": (value, signature), "valid_rare_mass": ({"total": mass}, "of:rare-types|split:valid")}
 
 
-def own_group(threshold: float, share: float, shares: np.ndarray, found: Masses) -> Metrics:
+def own_group(threshold: float, share: float, shares: np.ndarray, found: GroupPredictions) -> Metrics:
     """Return `own_group`, which says what the rare group of the objective of a run is, and which group its baseline acts on.
 
     `threshold` and `share` of the types are those of the objective. `baseline_share` is that of the baseline's group, and
@@ -240,7 +240,7 @@ def _of_targets(logs: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np
 
 
 def logit_bias(
-    found: Masses, targets: np.ndarray, groups: np.ndarray, frequency: np.ndarray, slopes: np.ndarray
+    found: GroupPredictions, targets: np.ndarray, groups: np.ndarray, frequency: np.ndarray, slopes: np.ndarray
 ) -> list[dict[str, float | None]]:
     """Return mean P(rare) and perplexities by group after adding a bias to the logits, for all slopes and CONSTANTS.
 
@@ -255,7 +255,7 @@ def logit_bias(
 
 
 def nested_bias(
-    found: Masses, targets: np.ndarray, groups: np.ndarray, nested: np.ndarray
+    found: GroupPredictions, targets: np.ndarray, groups: np.ndarray, nested: np.ndarray
 ) -> list[dict[str, float | None]]:
     """Return what logit_bias() returns at slope 0, with the constant on each of the groups of nested_groups() instead."""
     rows = []
