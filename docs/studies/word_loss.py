@@ -34,7 +34,7 @@ LAST_RANK = {"1 to 100": 100, "101 to 2,500": 2500, "2,501 to 10,000": 10_000, "
 UNSEEN, ALL = "not in training", "all"
 LEFT_OUT = "<unk>"  # what WikiText-2 has in place of words that occur less than three times
 SEEDS = ("", "-2", "-3")  # what follows the name of a run with a further seed
-COLUMNS = ["run", "beside", "seeds", "rank", "kind", "words", "share", "loss", "loss beside", "difference", "low", "high"]
+COLUMNS = ["run", "beside", "seeds", "rank", "kind", "words", "share", "loss", "baseline loss", "difference", "low", "high"]
 
 
 def split_words(ids: np.ndarray, pieces: Sequence[str]) -> tuple[list[str], np.ndarray]:
