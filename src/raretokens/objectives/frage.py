@@ -2,11 +2,12 @@
 
 The source is section 4 and Algorithm 1. CE = mean cross-entropy over popular rows + mean cross-entropy over rare rows (Eq. 2).
 The model minimises its loss minus strength * CE. After each training step, the discriminator takes one gradient step that lowers
-CE on the whole embedding matrix. The signs of Eq. 2 to 5 in the paper do not give this game, so the signs follow the public code.
+CE on the whole embedding matrix. Eq. 2 of the paper has the negative cross-entropy of swapped labels instead, which gives the
+same game with other gradients and has no bound. This is the loss of the public code.
 
 Options reproduce other differences of the public code. In language models, that code weights the cross-entropy of each class by
-the other class's share, which is CE / 2: its strength of 0.02 is 0.01 here, and its learning rate halves likewise. Its linear
-discriminator with two outputs equals this one with twice the learning rate.
+the other class's share, which is CE / 2; in AWD-LSTM the model's own step has the mean over rare rows instead. Its linear
+discriminator with two outputs equals this one with twice the learning rate, so its learning rates of CE / 2 are the same here.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from torch.func import functional_call
 from raretokens.loss import objective
 
 OPTIONS = {
-    "strength": (0.1, ">= 0"),  # lambda of Eq. 3; public code: 0.01 in this unit for language models, 0.1 to 20 for translation
+    "strength": (0.1, ">= 0"),  # lambda of Eq. 3; public code: 0.02 (AWD-LSTM), 0.01 (MoS), 0.05 to 10 (translation)
     "popular": (0.2, "> 0", "< 1"),  # share of the most frequent types that count as popular
     "popular_types": (0, ">= 0"),  # number of popular types, overrides the share; public code: 1000 to 8000
     "hidden": False,  # True: a hidden layer of width 1.5 d instead of logistic regression
@@ -26,8 +27,8 @@ OPTIONS = {
     "steps": (1, ">= 1"),  # discriminator steps after each training step; public code of translation: up to 20
     # Training step after which the game begins. In translation it is 50000 (table 8), from the baseline's weights.
     "start": (0, ">= 0"),
-    "rare_only": False,  # True (public code, language models): only rare rows receive the adversary's gradient
-    "balanced": True,  # False (public code, translation): CE is the mean over all rows instead of the sum of two means
+    "rare_only": False,  # True (public code, AWD-LSTM): only rare rows receive the adversary's gradient
+    "balanced": True,  # False (a criterion of the public code): CE is the mean over all rows instead of the sum of two means
     "moves_table": False,  # True (public code, translation): the discriminator's step also moves the embedding matrix
     "minibatch": 0,  # rows sampled for CE in each step, half of them popular; 0: all rows; word embeddings: 3000
 }
