@@ -1,0 +1,68 @@
+"""Does validation loss prefer the reported strength of an objective? As many trials for each one, on a seed without results.
+
+    cd scales/small && python ../../docs/studies/search.py            # all trials, each about 15 minutes on a core
+    cd scales/small && python ../../docs/studies/search.py agg cosreg
+
+A trial is a whole training of the language model of the setting `small` on seed 4, with the job file of the run that TRIALS names
+and other options. What is finished stands in search-<scale>.csv and is not trained again; a trial that was stopped goes on.
+Validation chooses a checkpoint in each trial (`keep: best`), and the table has the NLL of that one, in nats. No trial reads test text.
+"""
+
+import csv
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+from shared import FOLDER, print_table, write_table
+
+from reproduction import paths
+from reproduction.pipeline.job_file import read_job_file
+from reproduction.pipeline.parameters_file import load
+
+SEED = 4
+COLUMNS = ["objective", "options", "valid_nll", "perplexity", "update"]
+TIMES = (0.1, 0.3, 1.0, 3.0, 10.0)
+TRIALS: dict[str, list[dict]] = {  # run whose job file is taken -> options; the run's own are those that it does not name
+    "mle": [{}],
+    "agg": [{"alpha": alpha} for alpha in (0.01, 0.02, 0.03, 0.04, 0.05)],  # the paper's grid
+    "agps": [{"mu1": 100.0 * times, "mu2": 25.0 * times} for times in TIMES],
+    "cosreg": [{"gamma": times} for times in TIMES],
+    "ember": [{"beta2": beta} for beta in (0.9, 0.98, 0.99, 0.999, 0.9999)],
+}
+STAGES = Path(__file__).resolve().parents[2] / "stages"
+
+
+def named(options: dict) -> str:
+    return " ".join(f"{name}={value:g}" for name, value in options.items())
+
+
+def train(run: str, options: dict) -> dict:
+    """Train a trial from the job file of a run, and return what was kept."""
+    content = json.loads(read_job_file("train-lm", run))
+    name = "-".join(["search", run, *(f"{value:g}" for value in options.values())])
+    content["job"]["run"] |= {"name": name, "seed": SEED, "options": content["job"]["run"]["options"] | options}
+    paths.job("train-lm", name).write_text(json.dumps(content), encoding="utf-8")
+    subprocess.run([STAGES / "run", "1", "train", "lm", name], check=True)
+    return json.loads((paths.trained("lm", name) / "training.json").read_text(encoding="utf-8"))["kept"]
+
+
+def main(runs: list[str]) -> None:
+    table = f"search-{load().scale}"
+    file = FOLDER / f"{table}.csv"
+    rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines()) if file.exists() else []
+    known = {(row["objective"], row["options"]): row for row in rows}
+    trials = [(run, named(options), options) for run, grid in TRIALS.items() for options in grid]
+    for run, name, options in trials:
+        if (run, name) not in known and run in (runs or TRIALS):
+            kept = train(run, options)
+            nll = kept["valid_nll"]
+            values = run, name, f"{nll:.4f}", f"{math.exp(nll):.2f}", str(kept["update"])
+            known[run, name] = dict(zip(COLUMNS, values, strict=True))
+            write_table(table, COLUMNS, [known[trial[:2]] for trial in trials if trial[:2] in known])
+    print_table(COLUMNS, [[row[column] for column in COLUMNS] for row in known.values()], 20)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
