@@ -5,7 +5,7 @@
 
 A trial is a whole training of the language model of the setting `small` on seed 4, with the job file of the run that TRIALS names
 and other options. What is finished stands in search-<scale>.csv and is not trained again; a trial that was stopped goes on.
-Validation chooses a checkpoint in each trial (`keep: best`), and the table has the NLL of that one, in nats. No trial reads test text.
+Validation chooses a checkpoint in each trial (`keep: best`), whose NLL the table has, in nats. Test text is not read.
 """
 
 import csv
