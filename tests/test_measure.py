@@ -43,13 +43,12 @@ ROOT = Path(__file__).parents[1]
 RNG = np.random.default_rng(0)
 
 
-def measure(name: Path | str, counts: np.ndarray | None = None, is_sorted: bool = False) -> list[Measurement]:
+def measure(name: Path | str, counts: np.ndarray | None = None) -> list[Measurement]:
     """Measure every embedding of a model."""
     model = load_model(str(name))
     options = MeasureOptions(has_intervals=True)
     return [
-        measure_embedding(model, kind, arrange_rows(model, kind, counts, is_sorted=is_sorted), options, print)
-        for kind in model.embeddings
+        measure_embedding(model, kind, arrange_rows(model, kind, counts), options, print) for kind in model.embeddings
     ]
 
 
@@ -69,24 +68,6 @@ def test_frequency_groups_have_their_shares_of_the_types_that_exist(tmp_path, sp
     assert [int((found.groups[found.rows >= 0] == code).sum()) for code in range(3)] == [
         round(0.3 * types), round(0.8 * types) - round(0.3 * types), types - round(0.8 * types)
     ]  # fmt: skip
-
-
-def naive(table: np.ndarray) -> dict[str, float]:
-    """The formulas as they are printed, in float64."""
-    table = table.astype(np.float64)
-    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
-    cosines, (_, singular, right) = unit @ unit.T, np.linalg.svd(table, full_matrices=False)
-    right = right * np.sign((table @ right.T).sum(0))[:, None]
-    partition, share = np.exp(table @ right.T).sum(0), singular / singular.sum()
-    both = np.concatenate((partition, np.exp(-table @ right.T).sum(0)))
-    return {
-        "isotropy.total": partition.min() / partition.max(),
-        "isotropy_both_signs.total": both.min() / both.max(),
-        "mean_cosine": (cosines.sum() - len(table)) / len(table) ** 2,
-        "cosine.positive.total": np.mean(cosines[np.triu_indices(len(table), 1)] > 0),
-        "effective_rank.total": np.exp(-np.sum(share * np.log(share))),
-        "singular_value.2": singular[1] / singular[0],
-    }
 
 
 def close(given: dict[str, float], expected: dict[str, float], rel: float = 1e-6) -> None:
@@ -179,20 +160,6 @@ def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale
     assert "mean_cosine.last" in dict(flatten(reported["out"]["metrics"]["hidden"]))
     assert "Hidden states by layer: out" in page and "## Hidden states by layer: out" in text
     assert "| hidden.mean_cosine.last |" in text and "| hidden.iso_score.last |" not in text
-
-
-def test_word_vectors_of_gensim(tmp_path):
-    gensim = pytest.importorskip("gensim")
-    vectors = gensim.models.KeyedVectors(12)
-    vectors.add_vectors([f"word{i}" for i in range(200)], RNG.normal(0.3, 1, (200, 12)).astype(np.float32))
-    vectors.save_word2vec_format(str(tmp_path / "vectors.txt"))
-    (one,) = measure(tmp_path / "vectors.txt", is_sorted=True)
-    close(numbers(one), naive(vectors.vectors))
-    assert "rare" in one.metrics["isotropy"][0]  # ids follow frequency
-    np.save(tmp_path / "vectors.npy", vectors.vectors)
-    (one,) = measure(tmp_path / "vectors.npy")
-    close(numbers(one), naive(vectors.vectors))
-    assert "rare" not in one.metrics["isotropy"][0]
 
 
 def test_word_similarity_is_gensim_s_and_that_of_the_whitened_rows(tmp_path):

@@ -92,11 +92,6 @@ def test_int8_of_ctranslate2_is_divided_by_the_scales_of_its_rows(tmp_path):
         load_model(str(folder))
 
 
-def test_int16_of_ctranslate2_is_refused(tmp_path):
-    with pytest.raises(UserError, match="stored as I16; .* measure the model before it was quantised"):
-        load_model(str(ctranslate2_folder(tmp_path / "model", "int16")))
-
-
 def mean_cosine(rows: np.ndarray) -> float:
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return float((unit.sum(0) @ unit.sum(0) - len(rows)) / len(rows) ** 2)

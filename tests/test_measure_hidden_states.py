@@ -130,14 +130,6 @@ def test_the_text_is_read_in_batches_of_any_size(folder, monkeypatch):
         assert parts[path] == pytest.approx(values, rel=1e-5, abs=1e-7), path
 
 
-def test_hidden_states_leave_the_predictions_as_they_are(folder):
-    model = load_model(str(folder))
-    causal, ids = load_causal_model(model), torch.arange(3, 35).reshape(2, 16)
-    with torch.no_grad():
-        scores, layers = causal.logits_and_states(ids)
-        assert torch.equal(scores, causal.logits(ids, 0)) and len(layers) == 4
-
-
 def collect(states: torch.Tensor, block: int = 8, notes: Notes | None = None) -> HiddenStates:
     """Add states (positions x d) of a text with one layer, block by block."""
     starts = list(range(0, len(states), block))
@@ -147,21 +139,6 @@ def collect(states: torch.Tensor, block: int = 8, notes: Notes | None = None) ->
         one[0, : len(states[start : start + block])] = states[start : start + block]
         found.add([one])
     return found
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
-def test_a_common_direction_is_the_mean_cosine_and_is_gone_without_the_mean(share):
-    """States with a common part and one direction of their own each; long first positions do not count."""
-    size, block = 64, 8
-    states = np.sqrt(1 - share) * torch.eye(size, size + 1)
-    states[:, -1] = np.sqrt(share)
-    states[::block] *= 1000
-    metrics, _ = collect(states, block).metrics("")
-    found, number = {path: value["last"] for path, (value, _) in metrics.items()}, size - size // block
-    assert found == pytest.approx({
-        "hidden.mean_cosine": share, "hidden.centred_cosine": -1 / (number - 1), "hidden.norm": 1.0, "hidden.first_norm": 1000.0,
-        "hidden.iso_score": (number - 2) / size, "hidden.first_direction": 1 / (number - 1),
-    }, rel=1e-6, abs=1e-6)  # fmt: skip
 
 
 def test_memory_does_not_depend_on_the_length_of_the_text():
