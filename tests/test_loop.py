@@ -219,32 +219,10 @@ def test_targets_that_are_no_ids_are_refused(wrong):
         Loop(build("agg", {}), update(0)[1]).begin([wrong])
 
 
-def test_the_optimizer_has_every_weight_once_and_knows_the_table():
-    table, other = update(0)[1].requires_grad_(), torch.nn.Parameter(torch.ones(3))
-    made = Loop(build("mle", {}), table).optimizer([other, table], lr=0.5)
-    assert [(group["params"][0] is table, len(group["params"]), group["lr"]) for group in made.param_groups] == [
-        (True, 1, 0.5), (False, 1, 0.5),
-    ]  # fmt: skip
-
-
 def test_a_parameter_group_may_be_one_tensor():
     table, other = update(0)[1].requires_grad_(), torch.nn.Parameter(torch.ones(3))
     made = Loop(build("mle", {}), table).optimizer([{"params": table, "lr": 0.1}, {"params": [other]}], lr=0.5)
     assert [(group["params"][0] is table, group["lr"]) for group in made.param_groups] == [(True, 0.1), (False, 0.5)]
-
-
-def test_its_state_is_the_objective_s_and_goes_through_accelerate(tmp_path):
-    one, other = build("agg", {}), build("agg", {})
-    hidden, weight, targets, _ = update(0)
-    loops = [Loop(objective, weight) for objective in (one, other)]
-    for _ in range(6):
-        loops[0].begin([targets])
-    accelerator = Accelerator(cpu=True)
-    accelerator.register_for_checkpointing(loops[0])
-    accelerator.save_state(str(tmp_path))
-    accelerator._custom_objects = [loops[1]]
-    accelerator.load_state(str(tmp_path))
-    assert str(one.state_dict()) == str(other.state_dict()) and other.step == 6
 
 
 def test_two_processes_of_accelerate_take_the_steps_of_one(tmp_path):
