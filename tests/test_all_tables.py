@@ -93,14 +93,6 @@ def test_a_quoted_number_is_marked_cell_by_cell(full, empty):
     assert "no run named reverse-mle on the run sheet" in at(of("cosreg-2", empty), transformer, "De-En").reason
 
 
-@pytest.mark.parametrize("name", ["agg-3", "agg-4"])
-def test_a_total_that_cannot_be_is_flagged(name, full):
-    cells = of(name, full)
-    text = to_markdown(DECLARED.tables[name], cells)
-    assert "(18920 ‡)" in text and "* Human, Uniq Total: note on the reported number: suspicious: the groups add to 18290" in text
-    assert r"(18920\textdaggerdbl)" in to_latex(DECLARED.tables[name], cells, name)
-
-
 def test_what_ran_is_marked_where_it_is_not_as_printed(full):
     cells = of("agg-11", full)
     status = {(cell.row, cell.column): cell.status for cell in cells}

@@ -343,14 +343,6 @@ def test_nothing_over_nothing_is_no_effect(tmp_path):
         assert (verdict.outcome, verdict.effect.value, verdict.effect.left) == ("inconclusive", ours, 0)
 
 
-def test_the_interval_of_drawn_test_sets_is_their_percentiles_about_the_whole_one():
-    drawn = np.random.default_rng(0).gamma(2.0, size=400)
-    low, high = bootstrap_interval(5.0, drawn)
-    assert (low, high) == pytest.approx(tuple(5.0 + np.percentile(drawn, [2.5, 97.5]) - drawn.mean()), abs=1e-12)
-    for number, broken in ((np.inf, drawn), (5.0, np.array([1.0, np.nan]))):
-        assert bootstrap_interval(number, broken) == (-np.inf, np.inf)
-
-
 @pytest.mark.parametrize(("delta", "p"), [(0.25, 1.0), (-0.75, 0.5), (1.25, 2 / 65)])
 def test_resamples_without_a_difference_are_on_both_sides(delta, p):
     """Of 64 resamples 48 are lower by 1 than the rest, about their mean and not their median."""

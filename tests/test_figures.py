@@ -1,4 +1,4 @@
-"""Figures: those committed are those declared; drawn from points made by hand, from none, and to the same bytes twice."""
+"""Figures: those committed are those declared; drawn from points made by hand and from none."""
 
 import json
 import math
@@ -123,16 +123,6 @@ def test_every_figure_is_drawn_from_points_and_from_none(full, empty, tmp_path):
         if name in ("agg-figure-5", "agps-figure-1"):
             write_figure(blank, tmp_path, "blank")
             assert (tmp_path / "blank.csv").read_text() == "panel,run,group,x,y\n"
-
-
-@pytest.mark.parametrize("name", ["agg-figure-3", "agg-figure-5"])
-def test_a_figure_is_the_same_bytes_twice(full, tmp_path, name):
-    for folder in ("one", "two"):
-        (tmp_path / folder).mkdir()
-        write_figure(figure_points(DECLARED.figures[name], full, DECLARED), tmp_path / folder, "f")
-    assert len(list((tmp_path / "one").iterdir())) == 2
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
 def test_early_tables_go_by_update_and_queries_as_listed(full):

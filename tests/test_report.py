@@ -9,7 +9,7 @@ from raretokens.errors import UserError
 from reproduction.pipeline.jobs import run_sheet as sheet_of
 from reproduction.pipeline.parameters_file import load
 from reproduction.report import build, markdown
-from reproduction.report.tables import to_markdown
+from reproduction.report.tables import to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,9 +24,10 @@ def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number
         "Uniq Rare": ("differs", ""),  # exact: no training is involved
         "Uniq Total": ("differs", ""),
     }
-    assert "* Human, Uniq Total: note on the reported number: suspicious: the groups add to 18290" in to_markdown(
-        DECLARED.tables["agg-3"], cells
-    )
+    table = DECLARED.tables["agg-3"]
+    text = to_markdown(table, cells)
+    assert "(18920 ‡)" in text and "* Human, Uniq Total: note on the reported number: suspicious: the groups add to 18290" in text
+    assert r"(18920\textdaggerdbl)" in to_latex(table, cells, "agg-3")
 
 
 def test_a_run_whose_name_has_no_size_stands_in_one_column(tmp_path):
