@@ -129,18 +129,6 @@ def test_code_that_does_the_same_is_adopted(scale):
     assert not run(scale, "git", "worktree", "list").stdout.strip().count("\n")
 
 
-def test_a_metric_that_scores_gain_is_adopted_without_scoring_again(scale):
-    """The score file stays as it was, belongs to the new code, and lacks the metric, which one line says."""
-    score = scale / "reports/runs/lm/cosreg.json"
-    before = score.read_bytes()
-    edit(scale, '"norm_rms": norm_rms,', '"norm_rms": norm_rms, "norm_rms_again": norm_rms,')
-    done = adopt(scale)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 stages adopted\nadded metrics, which added.csv records: norm_rms_again\n" in done.stdout
-    assert score.read_bytes() == before
-    assert "belong to this code" in run(scale, "python", "-m", "reproduction", "verify").stdout
-
-
 def test_code_that_does_something_else_is_refused(scale):
     """A changed constant of a loss, and a changed metric: nothing is adopted, nothing is changed."""
     edit(scale, ".square().sum() - n)", ".square().sum() - n - 1e-3 * unit.sum())")

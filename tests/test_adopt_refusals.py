@@ -354,7 +354,7 @@ def test_only_a_score_stage_may_gain_metrics(scale, capsys):
     before = report.read_bytes()
     assert Adoption("HEAD", 1, Path()).adopt()
     assert "added metrics, which added.csv records: added" in capsys.readouterr().out
-    assert report.read_bytes() == before
+    assert report.read_bytes() == before and md5(SCORE.read_bytes()) in Path("dvc.lock").read_text()
     edit(scored(a=1), scored(a=1, b=2), ENCODE)
     edit(scored(), scored(c=3), TRAIN)
     assert not Adoption("HEAD", 1, Path()).adopt()
