@@ -26,18 +26,6 @@ def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):
     State(tmp_path / "run")._lock.close()
 
 
-def test_a_run_whose_starter_is_gone_stops(tmp_path, monkeypatch):
-    run = State(tmp_path / "run")
-    run.check_parent()
-    monkeypatch.setattr(state.os, "getppid", lambda: 1)
-    gone = "run: the process that started this run is gone; "
-    with pytest.raises(UserError, match=f"{gone}no state was saved yet; start again to resume"):
-        run.check_parent()
-    save(run, 3)
-    with pytest.raises(UserError, match=f"{gone}its state after step 3 is kept in .*run; start again to resume"):
-        run.check_parent()
-
-
 def test_weights_and_tables_are_set_aside_by_the_first_process_alone(tmp_path):
     table = torch.linspace(0, 1, 6).reshape(3, 2)
     other, run = State(tmp_path / "run", rank=1), State(tmp_path / "run")
