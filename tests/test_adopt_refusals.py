@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +62,7 @@ STAGES = {
     "score-lm@mle": ("score lm mle", ["data/runs/lm/mle"], ["reports/runs/lm/mle.json"]),
 }
 ENCODE, TRAIN, SCORE = Path("jobs/encode/lm.json"), Path("jobs/train-lm/mle.json"), Path("jobs/score-lm/mle.json")
+REPORT = Path("reports/runs/lm/mle.json")
 
 
 def git(*command: str) -> None:
@@ -99,7 +99,7 @@ def scale(tmp_path, monkeypatch) -> Path:
         put(f"data/runs/lm/{name}/log.tsv", "0.5\n")
     put("data/corpus/lm.txt", "a b\n")
     put("data/tokens/lm.txt", "A b\n")
-    put("reports/runs/lm/mle.json", '{"loss": 1.5}\n')
+    put(REPORT, '{"loss": 1.5}\n')
     torch.save({"state": {"model": {"weight": torch.ones(2)}, "optimizer": {}}}, "state.pt")
     save_file({"weight": torch.ones(2)}, "weights")
     stages = {}
@@ -128,112 +128,65 @@ def edit(old: str, new: str, *changed: Path) -> None:
         put(file, file.read_text().replace('"code": "old"', '"code": "new"'))
 
 
-def demo(remove: str = "") -> Path:
-    """Copy the scale, without one stage."""
+def demo(remove: str = "", report: str = "") -> Path:
+    """Copy the scale, without one stage, or with another report."""
     subprocess.run(["cp", "-a", ".", "../demo"], check=True)
     lock = yaml.safe_load(Path("dvc.lock").read_text())
     lock["stages"].pop(remove, None)
     put("../demo/dvc.lock", yaml.safe_dump(lock))
+    if report:
+        put(Path("../demo") / REPORT, report)
     return Path("../demo")
 
 
-def encodes_differently() -> None:
-    edit("s/a/A/", "s/a/B/", ENCODE)
-
-
-def encodes_differently_and_did() -> None:
-    encodes_differently()
-    put("data/tokens/lm.txt", "B b\n")
-
-
-def crashes() -> None:
-    edit("states=data", "exit 3; states=data", TRAIN)
-    edit("mkdir -p reports", "exit 4; mkdir -p reports", SCORE)
-
-
-def another_schedule_after_resuming() -> None:
-    edit("&& rate=0.5", "&& rate=0.6", TRAIN)
-
-
-def no_weights() -> None:
-    edit("$run/model.safetensors", "$run/weights.safetensors", TRAIN)
-
-
-def other_key_of_a_state() -> None:
-    torch.save({"saved": {}}, "state.pt")
-    edit("train)", "train) #", TRAIN)
-
-
-def parameter() -> None:
-    edit("train)", "train) #", TRAIN)
-    put(TRAIN, TRAIN.read_text().replace("0.1", "0.2"))
-
-
-def other_job() -> None:
-    edit("train)", "train) #", TRAIN)
+def forget_job() -> None:
     put("dvc.lock", Path("dvc.lock").read_text().replace(md5(job("mle", 1).encode()), "0" * 32))
 
 
-def other_tokens() -> None:
-    edit("train)", "train) #", TRAIN)
-    put("data/tokens/lm.txt", "other\n")
-
-
-def edited_report() -> None:
-    edit("score)", "score) #", SCORE)
-    put("reports/runs/lm/mle.json", '{"loss": 1.4}\n')
-
-
-def edited_and_committed_report() -> None:
-    edited_report()
+def commit_edited_report() -> None:
+    put(REPORT, '{"loss": 1.4}\n')
     git("commit", "-qm", "edited", "reports")
 
 
-def deleted_report() -> None:
-    edit("score)", "score) #", SCORE)
-    Path("reports/runs/lm/mle.json").unlink()
+# Comments, which make the code of a stage another one.
+TRAINS_ALIKE, SCORES_ALIKE = ("train)", "train) #", TRAIN), ("score)", "score) #", SCORE)
+ENCODES_OTHERWISE = ("s/a/A/", "s/a/B/", ENCODE)
+EDITED = {"score-lm@mle": "reports/runs/lm/mle.json: not what dvc.lock says"}
+REFUSED = {  # first edit, what else changes, refusals
+    "encodes otherwise": (ENCODES_OTHERWISE, None, {"encode@lm": "data/tokens/lm.txt"}),
+    "encodes otherwise and did": (ENCODES_OTHERWISE, lambda: put("data/tokens/lm.txt", "B b\n"),
+        {"encode@lm": "data/tokens/lm.txt: not the md5 in dvc.lock"}),
+    "crashes": (("states=data", "exit 3; states=data", TRAIN),
+        lambda: edit("mkdir -p reports", "exit 4; mkdir -p reports", SCORE),
+        {"train-lm@mle": "the stage exited with 3", "score-lm@mle": "the stage exited with 4"}),
+    "another schedule after resuming": (("&& rate=0.5", "&& rate=0.6", TRAIN), None,
+        {"train-lm@mle": "log.tsv: line 1: '0.5' became '0.6'"}),
+    "no weights": (("$run/model.safetensors", "$run/weights.safetensors", TRAIN), None,
+        {"train-lm@mle": "model.safetensors: cannot be read"}),
+    "other key of a state": (TRAINS_ALIKE, lambda: torch.save({"saved": {}}, "state.pt"),
+        {"train-lm@mle": "9.pt: cannot be read: KeyError: 'state'"}),
+    "parameter": (TRAINS_ALIKE, lambda: put(TRAIN, TRAIN.read_text().replace("0.1", "0.2")),
+        {"train-lm@mle": "its parameters differ: training.peak_lr: 0.1 became 0.2"}),
+    "other job": (TRAINS_ALIKE, forget_job, {"train-lm@mle": "makes another job than that in dvc.lock"}),
+    "other tokens": (TRAINS_ALIKE, lambda: put("data/tokens/lm.txt", "other\n"),
+        {"train-lm@mle": "data/tokens/lm.txt: not what dvc.lock says"}),
+    "edited report": (SCORES_ALIKE, lambda: put(REPORT, '{"loss": 1.4}\n'), EDITED),
+    "edited and committed report": (SCORES_ALIKE, commit_edited_report, EDITED),
+    "deleted report": (SCORES_ALIKE, REPORT.unlink, EDITED),
+    "demo without scores": (SCORES_ALIKE, lambda: demo(remove="score-lm@mle"),
+        {"score-lm@mle": "in the demo, ../demo: no score-lm that HEAD ran"}),
+    "demo trained by other code": (SCORES_ALIKE, lambda: demo(remove="train-lm@mle"),
+        {"score-lm@mle": "data/runs/lm/mle: not there, or not written by the code of HEAD"}),
+    "demo scored by the new code": (("1.5", "1.6", SCORE), lambda: demo(report='{"loss": 1.6}\n'),
+        {"score-lm@mle": "in the demo, score-lm@mle: reports/runs/lm/mle.json"}),
+}  # fmt: skip
 
 
-def demo_without_scores() -> Path:
-    edit("score)", "score) #", SCORE)
-    return demo("score-lm@mle")
-
-
-def demo_trained_by_other_code() -> Path:
-    edit("score)", "score) #", SCORE)
-    return demo("train-lm@mle")
-
-
-def demo_scored_by_the_new_code() -> Path:
-    edit("1.5", "1.6", SCORE)
-    there = demo()
-    put(there / "reports/runs/lm/mle.json", '{"loss": 1.6}\n')
-    return there
-
-
-@pytest.mark.parametrize(
-    ("change", "refused"),
-    [
-        (encodes_differently, {"encode@lm": "data/tokens/lm.txt"}),
-        (encodes_differently_and_did, {"encode@lm": "data/tokens/lm.txt: not the md5 in dvc.lock"}),
-        (crashes, {"train-lm@mle": "the stage exited with 3", "score-lm@mle": "the stage exited with 4"}),
-        (another_schedule_after_resuming, {"train-lm@mle": "log.tsv: line 1: '0.5' became '0.6'"}),
-        (no_weights, {"train-lm@mle": "model.safetensors: cannot be read"}),
-        (other_key_of_a_state, {"train-lm@mle": "9.pt: cannot be read: KeyError: 'state'"}),
-        (parameter, {"train-lm@mle": "its parameters differ: training.peak_lr: 0.1 became 0.2"}),
-        (other_job, {"train-lm@mle": "makes another job than that in dvc.lock"}),
-        (other_tokens, {"train-lm@mle": "data/tokens/lm.txt: not what dvc.lock says"}),
-        (edited_report, {"score-lm@mle": "reports/runs/lm/mle.json: not what dvc.lock says"}),
-        (edited_and_committed_report, {"score-lm@mle": "reports/runs/lm/mle.json: not what dvc.lock says"}),
-        (deleted_report, {"score-lm@mle": "reports/runs/lm/mle.json: not what dvc.lock says"}),
-        (demo_without_scores, {"score-lm@mle": "in the demo, ../demo: no score-lm that HEAD ran"}),
-        (demo_trained_by_other_code, {"score-lm@mle": "data/runs/lm/mle: not there, or not written by the code of HEAD"}),
-        (demo_scored_by_the_new_code, {"score-lm@mle": "in the demo, score-lm@mle: reports/runs/lm/mle.json"}),
-    ],
-    ids=lambda value: value.__name__ if callable(value) else "",
-)
-def test_what_is_not_shown_to_be_equal_is_refused(scale, capsys, change: Callable[[], Path | None], refused):
-    where = change() or Path()
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_shown_to_be_equal_is_refused(scale, capsys, case):
+    edited, further, refused = REFUSED[case]
+    edit(*edited)
+    where = (further() if further else None) or Path()
     before = Path("dvc.lock").read_bytes()
     assert not Adoption("HEAD", 1, where).adopt()
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("refused: ")]
@@ -328,7 +281,8 @@ def test_results_of_the_old_code_are_kept_while_it_has_the_same_job_and_start(sc
 def test_old_trials_that_fail_are_told_and_left_worktrees_removed(scale):
     left = Path(f"data/scratch/adopt/code/abc-{2**22 + 1}")  # above the largest process id
     git("worktree", "add", "--detach", str(left), "HEAD")
-    other_tokens()
+    edit(*TRAINS_ALIKE)
+    put("data/tokens/lm.txt", "other\n")
     assert not Adoption("HEAD", 1, Path()).keep_old()
     assert not left.exists() and not [*Path(".git").glob("worktrees/*")]
 
@@ -341,20 +295,19 @@ def test_only_a_score_stage_may_gain_metrics(scale, capsys):
     """The outcome of a training and the output of another stage may not, although it is a score file of the same form."""
     code = Path("stages/run").read_text().replace('{"loss": 1.5}', scored(loss=1.5)).replace("'{}' >", f"'{scored()}' >")
     put("stages/run", code.replace("mkdir -p data/tokens", f"mkdir -p data/tokens reports; echo '{scored(a=1)}' >reports/e.json"))
-    put("reports/runs/lm/mle.json", scored(loss=1.5) + "\n")
+    put(REPORT, scored(loss=1.5) + "\n")
     put("reports/e.json", scored(a=1) + "\n")
     lock = yaml.safe_load(Path("dvc.lock").read_text())
-    report = Path("reports/runs/lm/mle.json")
-    lock["stages"]["score-lm@mle"]["outs"] = [{"path": str(report), "md5": md5_of(report)}]
+    lock["stages"]["score-lm@mle"]["outs"] = [{"path": str(REPORT), "md5": md5_of(REPORT)}]
     lock["stages"]["encode@lm"]["outs"].append({"path": "reports/e.json", "md5": md5_of(Path("reports/e.json"))})
     put("dvc.lock", yaml.safe_dump(lock, sort_keys=False))
     git("add", "-A")
     git("commit", "-qm", "scored")
     edit(scored(loss=1.5), scored(loss=1.5, added=2.5), SCORE)
-    before = report.read_bytes()
+    before = REPORT.read_bytes()
     assert Adoption("HEAD", 1, Path()).adopt()
     assert "added metrics, which added.csv records: added" in capsys.readouterr().out
-    assert report.read_bytes() == before and md5(SCORE.read_bytes()) in Path("dvc.lock").read_text()
+    assert REPORT.read_bytes() == before and md5(SCORE.read_bytes()) in Path("dvc.lock").read_text()
     edit(scored(a=1), scored(a=1, b=2), ENCODE)
     edit(scored(), scored(c=3), TRAIN)
     assert not Adoption("HEAD", 1, Path()).adopt()
