@@ -1,8 +1,6 @@
 """The fault-injection tests notice what they are for: a wrong answer is silent, and a program's error is a traceback."""
 
 import contextlib
-import threading
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -36,14 +34,12 @@ def test_a_server_that_fails_changes_no_file(tmp_path, monkeypatch):
     import tally
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    server, counted = ThreadingHTTPServer(("127.0.0.1", 0), downloads.Handler), tally.Tally("downloads")
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    for number in range(8):
-        (tmp_path / f"{number}").mkdir()
-        with contextlib.chdir(tmp_path / f"{number}"):
-            downloads.trial(counted, server, number)
-    server.shutdown()
-    server.server_close()
+    counted = tally.Tally("downloads")
+    with downloads.failing() as server:
+        for number in range(8):
+            (tmp_path / f"{number}").mkdir()
+            with contextlib.chdir(tmp_path / f"{number}"):
+                downloads.trial(counted, server, number)
     assert counted.counts == {"correct": 8}
 
 

@@ -7,23 +7,18 @@ be the right one. Nothing leaves this machine.
 """
 
 import contextlib
-import hashlib
 import os
 import random
-import re
-import socket
-import struct
 import tempfile
-import threading
 import traceback
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
 from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally
+from tiny.fetching import get, table
+from tiny.file_server import Answer, FileServer, serve_files
 
 from raretokens.errors import UserError
-from reproduction.corpora.download import fetch
 
 DATA = random.Random(1).randbytes(60_000)
 ANSWERS = (
@@ -31,41 +26,28 @@ ANSWERS = (
 )  # fmt: skip
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        answer = "right" if self.server.is_well else random.choice(ANSWERS)
-        body = {"wrong": DATA[::-1], "long": DATA + b"more", "short": DATA[:40_000]}.get(answer, DATA)
-        if answer in ("404", "500"):
-            return self.send_error(int(answer))
-        start = int((re.findall(r"bytes=(\d+)-", self.headers.get("Range") or "") or [0])[0])
-        if start and answer == "416" or start >= len(body):
-            return self.send_error(416)
-        if start and answer != "no-range":
-            self.send_response(206)
-            said = max(start - 7, 0) if answer == "range-of-other" else start
-            self.send_header("Content-Range", f"bytes {said}-{len(body) - 1}/{len(body)}")
-            body = body[start:]
-        else:
-            self.send_response(200)
-        self.send_header("Content-Length", str(len(body) + (99 if answer == "lying-length" else 0)))
-        self.end_headers()
-        with contextlib.suppress(OSError):
-            self.wfile.write(body[: random.randrange(len(body))] if answer in ("cut", "reset") else body)
-            if answer == "reset":
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                self.connection.close()
-        return None
+@contextlib.contextmanager
+def failing() -> Iterator[FileServer]:
+    """Serve DATA at every address, wrong in some way until `is_well`."""
 
-    def log_message(self, *_: object) -> None:
-        pass
+    def answered(_path: str, start: int) -> Answer:
+        how = "right" if server.is_well else random.choice(ANSWERS)
+        file = {"wrong": DATA[::-1], "long": DATA + b"more", "short": DATA[:40_000]}.get(how, DATA)
+        if how in ("404", "500") or how == "416" and start:
+            return Answer(error=int(how))
+        answer = Answer(file, has_ranges=how != "no-range", is_reset=how == "reset")
+        answer.missing, answer.misstated = 99 * (how == "lying-length"), 7 * (how == "range-of-other")
+        if how in ("cut", "reset"):
+            answer.sent = random.randrange(max(len(file) - start, 1))
+        return answer
+
+    with serve_files(answered) as server:
+        server.is_well = True
+        yield server
 
 
-def trial(tally: Tally, server: ThreadingHTTPServer, number: int) -> None:
-    row = {"name": "data.bin", "bytes": len(DATA), "sha256": hashlib.sha256(DATA).hexdigest()}
-    row["urls"] = [f"http://127.0.0.1:{server.server_port}/{name}" for name in "ab"]
-    table, into = Path("table"), Path("data/raw/tiny")
-    table.mkdir()
-    (table / "tiny.yaml").write_text(yaml.safe_dump({"licence": "-", "note": "-", "limit": 10**6, "files": [row]}))
+def trial(tally: Tally, server: FileServer, number: int) -> None:
+    declared, into = table(DATA, urls=[f"{server.root}/{name}" for name in "ab"]), Path("data/raw/tiny")
     begun = random.choice((b"", DATA[: random.randrange(1, len(DATA))], os.urandom(random.randrange(1, 70_000))))
     if begun:
         part = Path("data/scratch/downloads/tiny/data.bin.part")
@@ -74,7 +56,7 @@ def trial(tally: Tally, server: ThreadingHTTPServer, number: int) -> None:
     server.is_well, what = False, f"trial {number}"
     for _ in range(4):
         try:
-            fetch("tiny", into, table=table)
+            get(declared)
         except UserError as error:
             if "\n" in str(error) or into.exists():
                 return tally.add(SILENT, f"{what}: {error}")
@@ -89,13 +71,9 @@ def trial(tally: Tally, server: ThreadingHTTPServer, number: int) -> None:
 
 def downloads(tally: Tally, rounds: int) -> None:
     os.environ["NO_PROXY"] = "127.0.0.1"
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    for number in range(rounds):
-        with contextlib.ExitStack() as around:
-            around.enter_context(contextlib.chdir(around.enter_context(tempfile.TemporaryDirectory())))
-            around.enter_context(contextlib.redirect_stderr(around.enter_context(open(os.devnull, "w"))))
-            trial(tally, server, number)
-    server.shutdown()
-    server.server_close()
+    with failing() as server:
+        for number in range(rounds):
+            with contextlib.ExitStack() as around:
+                around.enter_context(contextlib.chdir(around.enter_context(tempfile.TemporaryDirectory())))
+                around.enter_context(contextlib.redirect_stderr(around.enter_context(open(os.devnull, "w"))))
+                trial(tally, server, number)
