@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tiny.fetching import DATA, digest, from_mirror, get, table, tarred, zipped
-from tiny.file_server import Answer, serve_files
+from tiny.file_server import Answer, FileServer, serving
 
 from raretokens.errors import UserError
 from reproduction.corpora.sources import TABLE, Source
@@ -33,7 +33,7 @@ def server():
         sent, pause = running.cut if running.mode == "cut" else None, 0.1 if running.mode == "slow" else 0.0
         return Answer(running.files[path], has_ranges=running.mode != "no-range", sent=sent, pause=pause)
 
-    with serve_files(answer) as running:
+    with serving(FileServer(answer)) as running:
         running.files, running.mode, running.cut = {"/data.bin": DATA}, "", 150_000
         yield running
 

@@ -261,21 +261,6 @@ def test_a_table_too_large_for_memory_has_the_same_numbers(tmp_path, monkeypatch
     assert numbers(thinned)["isotropy.total"] == pytest.approx(numbers(whole)["isotropy.total"], abs=0.02)
 
 
-def test_the_format_of_a_file_without_a_known_suffix_is_that_of_its_first_bytes(tmp_path):
-    table = RNG.normal(0.3, 1, (50, 6)).astype(np.float32)
-    save_file({"table": table}, tmp_path / "safetensors")
-    with open(tmp_path / "npy", "wb") as file:
-        np.save(file, table)
-    (tmp_path / "words").write_text("".join(f"w{i} {' '.join(map(str, row))}\n" for i, row in enumerate(table)))
-    for name in ("safetensors", "npy", "words"):
-        model = load_model(str(tmp_path / name))  # holds the folder that words are unpacked into
-        (stored,) = model.embeddings.values()
-        assert np.array_equal(stored.read(np.arange(50)), table), name
-    (tmp_path / "weights").write_bytes(pickle.dumps(Program()) + bytes(64))
-    with pytest.raises(UserError, match="a program that runs"):
-        load_model(str(tmp_path / "weights"))
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 def test_a_file_that_shrinks_after_loading_costs_one_line(tmp_path, dtype):
     table, path = RNG.normal(size=(500, 6)).astype(dtype), tmp_path / "table.npy"

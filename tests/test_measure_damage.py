@@ -110,6 +110,9 @@ def files_of(config: dict) -> dict[str, bytes]:
     }
 
 
+SAID = {"text.txt": "is UTF-16; convert it first", "text.txt ": "line 1 is not UTF-8"}
+
+
 def test_a_damaged_file_costs_at_most_the_parts_that_need_it(folder, tmp_path):
     right = geometry(measured(folder))
     for name, content in files_of(json.loads((folder / "config.json").read_text())).items():
@@ -118,6 +121,7 @@ def test_a_damaged_file_costs_at_most_the_parts_that_need_it(folder, tmp_path):
         found = measured(one)
         assert geometry(found).keys() == right.keys() and all("isotropy" in part.metrics for part in found), name
         assert "ppl" in found[-1].metrics or "left out: " in notes(found), name
+        assert all(SAID.get(name, "") in "".join(part.notes) for part in found), name
 
 
 def test_stale_sizes_and_special_ids_are_noted(folder, tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tokenizers
 from safetensors.numpy import save_file
-from tiny.measured import measured, write_word_level
+from tiny.measured import measured, train_sentencepiece, write_word_level
 
 from raretokens.errors import UserError
 from raretokens.measure.measurement import MeasureOptions, measure_model
@@ -157,16 +157,15 @@ def test_a_folder_of_several_models_is_refused(tmp_path):
         load_model(str(tmp_path))
 
 
-def train_sentencepiece(tmp_path: Path) -> None:
-    trainer = pytest.importorskip("sentencepiece").SentencePieceTrainer
+def write_spm(tmp_path: Path) -> None:
+    pytest.importorskip("sentencepiece")
     (tmp_path / "text").write_text("a few words and some other words for a model\n" * 20)
-    trainer.train(input=str(tmp_path / "text"), model_prefix=str(tmp_path / "vocab"), vocab_size=ROWS, bos_id=-1, eos_id=0,
-                  unk_id=1, minloglevel=2, hard_vocab_limit=False)  # fmt: skip
+    train_sentencepiece(tmp_path / "vocab", tmp_path / "text", ROWS, bos_id=-1, eos_id=0, unk_id=1)
     (tmp_path / "vocab.model").rename(tmp_path / "vocab.spm")
 
 
 def test_the_tokens_of_marian_are_those_of_its_sentencepiece_model(tmp_path, monkeypatch):
-    train_sentencepiece(tmp_path)
+    write_spm(tmp_path)
     marian(tmp_path / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
     model = load_model(str(tmp_path))
     assert model.special_ids == [None, None, 0, 1] and model.tokens[0] == "</s>" and model.tokenizer.encode(["words"])
@@ -182,7 +181,7 @@ def test_rows_that_only_the_vocabulary_file_names_can_be_candidates(tmp_path, ki
         model = tokenizers.models.WordPiece({token: row for row, token in enumerate(tokens)}, unk_token="<unk>")
         tokenizers.Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
     else:
-        train_sentencepiece(tmp_path)
+        write_spm(tmp_path)
         tokens = [f"w{place}" for place in range(300)]
     padding = [f"<extra_id_{place}>" if kind == "word-piece" else "<extra_id>" for place in range(8)]
     table = RANDOM.normal(size=(308, 12)).astype(np.float32)

@@ -85,6 +85,13 @@ def test_the_first_of_duplicates_counts_as_in_gensim(tmp_path):
     assert "10 rows of words that stand twice" in "".join(found.notes)
 
 
+@pytest.mark.parametrize("content", [lambda rows: save({"table": rows}), npy], ids=["safetensors", "npy"])
+def test_the_format_of_a_file_without_a_suffix_is_that_of_its_first_bytes(tmp_path, content):
+    rows = RANDOM.normal(size=(50, 6)).astype(np.float32)
+    (tmp_path / "vectors").write_bytes(content(rows))
+    check(tmp_path / "vectors", None, rows)
+
+
 @pytest.mark.parametrize("name", ["vectors.bin", "vectors.w2v", "vectors", "vectors.bin.gz"])
 def test_the_binary_form_of_word2vec_is_read_by_gensim(tmp_path, name, monkeypatch):
     gensim = pytest.importorskip("gensim")
@@ -144,6 +151,7 @@ REFUSED = {
     "cc.en.300.bin": (b"\xba\x16\x4f\x2f\x0c\0\0\0" + bytes(90), "a model of fastText; measure its .vec file"),
     "model.safetensors": (b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 123\n", "git lfs pull"),
     "vectors.kv": (pickle.dumps({"a": 1}), "of gensim by save_word2vec_format"),
+    "weights": (pickle.dumps({"a": 1}) + bytes(64), "a program that runs"),
     "pytorch_model.bin": (b"PK\x03\x04" + bytes(64), "cannot be unpacked"),
     "empty.safetensors": (b"", "is empty"),
     "list.safetensors": ((9).to_bytes(8, "little") + b"[1, 2, 3]" + bytes(64), "header does not describe tensors"),

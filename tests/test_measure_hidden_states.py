@@ -11,6 +11,8 @@ import torch
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+from tiny.measured import llama  # noqa: E402
+
 from raretokens.measure import causal_predictions, hidden_states  # noqa: E402
 from raretokens.measure.causal_predictions import Reading, load_causal_model, measure_text  # noqa: E402
 from raretokens.measure.hidden_states import HiddenStates  # noqa: E402
@@ -36,8 +38,7 @@ def folder(request, tmp_path_factory) -> Path:
         model = hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=ROWS, bos_token_id=BEGIN, eos_token_id=2, **shape))
     else:
         shape = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 16}
-        special = {"bos_token_id": BEGIN, "eos_token_id": 2, "max_position_embeddings": 40}
-        model = hf.LlamaForCausalLM(hf.LlamaConfig(vocab_size=ROWS, **shape, **special))
+        model = llama(ROWS, **shape, bos_token_id=BEGIN, eos_token_id=2, max_position_embeddings=40)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:

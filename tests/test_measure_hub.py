@@ -10,9 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import tokenizers
 from safetensors.torch import load, save_file
-from tiny.hub_server import COMMIT, HubServer, serve_models
+from tiny.file_server import serving
+from tiny.hub_server import COMMIT, HubServer
+from tiny.measured import llama, write_llama, write_word_level
 from tqdm import tqdm
 
 from raretokens.errors import UserError
@@ -48,31 +49,25 @@ def models(tmp_path_factory) -> Iterator[SimpleNamespace]:
     root, text = tmp_path_factory.mktemp("models"), tmp_path_factory.mktemp("text") / "text.txt"
     words = [f"w{number}" for number in range(297)]
     text.write_text("\n".join(" ".join(words[: 300 - number]) for number in range(200)))
-    shape = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 4096,
-             "max_position_embeddings": 64}  # fmt: skip
-    llama = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **shape}
-    owner = root / "owner"
-    hf.LlamaForCausalLM(hf.LlamaConfig(**llama, tie_word_embeddings=True)).save_pretrained(owner / "tied")
-    untied = hf.LlamaForCausalLM(hf.LlamaConfig(**llama, tie_word_embeddings=False))
-    untied.save_pretrained(owner / "sharded", max_shard_size="1MB")
-    hf.BertForMaskedLM(hf.BertConfig(**shape)).save_pretrained(owner / "bert")
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 4096}
+    settings, owner = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **shape}, root / "owner"
+    write_llama(owner / "tied", 300, **settings, tie_word_embeddings=True)
+    llama(300, **settings, tie_word_embeddings=False).save_pretrained(owner / "sharded", max_shard_size="1MB")
+    hf.BertForMaskedLM(hf.BertConfig(vocab_size=300, **shape, max_position_embeddings=64)).save_pretrained(owner / "bert")
     config = json.loads((owner / "bert" / "config.json").read_text())
     del config["architectures"]  # then the names of all tensors decide what the model is
     (owner / "bert" / "config.json").write_text(json.dumps(config))
     weights = owner / "bert" / "model.safetensors"  # its header is longer than the first request for one
     save_file(load(weights.read_bytes()), weights, metadata={"format": "pt", "more": 150_000 * "x"})
-    vocabulary = {word: id for id, word in enumerate(["<unk>", "<s>", "</s>", *words])}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     for name in ("tied", "sharded", "bert"):
-        tokenizer.save(str(owner / name / "tokenizer.json"))
+        write_word_level(owner / name, ["<unk>", "<s>", "</s>", *words], unk_token="<unk>")
     for name in ("gated", "forbidden", "whole"):
         (owner / name).symlink_to(owner / "tied")
     for name, file in {"pickled": "pytorch_model.bin", "engine": "model-Q4_K_M.gguf", "inner": "unet/model.safetensors"}.items():
         (owner / name / file).parent.mkdir(parents=True)
         (owner / name / file).write_bytes(b"")
 
-    with serve_models(root) as server:
+    with serving(HubServer(root)) as server:
         yield SimpleNamespace(owner=owner, server=server, text=str(text))
 
 

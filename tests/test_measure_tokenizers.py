@@ -10,7 +10,7 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"
 hf = pytest.importorskip("transformers")
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer  # noqa: E402
+from sentencepiece import SentencePieceProcessor  # noqa: E402
 from tiny import measured as tiny  # noqa: E402
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers  # noqa: E402
 
@@ -143,12 +143,10 @@ def test_a_folder_without_tokenizer_json_is_encoded_as_by_transformers(folder, k
 @pytest.fixture
 def sentence_piece(folder) -> Path:
     """tokenizer.model and four trained tokens that added_tokens.json adds."""
-    path = write(folder, text())
-    SentencePieceTrainer.train(
-        input=str(path), model_prefix=str(folder / "tokenizer"), vocab_size=110, model_type="bpe", hard_vocab_limit=False,
-        minloglevel=2, character_coverage=1.0,
-    )  # fmt: skip
-    size = SentencePieceProcessor(model_file=str(folder / "tokenizer.model")).get_piece_size()
+    trained = tiny.train_sentencepiece(
+        folder / "tokenizer", write(folder, text()), 110, model_type="bpe", character_coverage=1.0
+    )
+    size = trained.get_piece_size()
     added = ["<|im_start|>", "<|im_end|>", "<tool>", "</tool>"]
     (folder / "added_tokens.json").write_text(json.dumps({token: size + place for place, token in enumerate(added)}))
     tiny.write_llama(folder, size + 4, bos_token_id=1, eos_token_id=2)
@@ -213,21 +211,8 @@ def test_a_folder_whose_tokenizer_cannot_be_read_is_measured_without_text(folder
     assert "frequencies, perplexity, Uniq and continuations left out: no tokenizer" in capsys.readouterr().out
 
 
-def test_a_text_that_is_not_utf_8_costs_the_counts_alone(folder):
-    byte_level().save(str(folder / "tokenizer.json"))
-    reasons = {"latin-1": "line 1 is not UTF-8", "utf-16": "is UTF-16; convert it first"}
-    for encoding, reason in reasons.items():
-        path = write(folder, "crème caf\xe9\n".encode(encoding) * 9)
-        measured = tiny.measured(folder, MeasureOptions(TextPaths(path, path)))
-        assert all("isotropy" in one.metrics and any(reason in note for note in one.notes) for one in measured)
-
-
 def test_the_decoder_of_two_vocabularies_gets_no_counts_of_the_encoder(tmp_path):
-    SentencePieceTrainer.train(
-        input=str(write(tmp_path, text())), model_prefix=str(tmp_path / "source"), vocab_size=90, hard_vocab_limit=False,
-        minloglevel=2, model_type="bpe",
-    )  # fmt: skip
-    spm = SentencePieceProcessor(model_file=str(tmp_path / "source.model"))
+    spm = tiny.train_sentencepiece(tmp_path / "source", write(tmp_path, text()), 90, model_type="bpe")
     (tmp_path / "source.model").rename(tmp_path / "source.spm")
     (tmp_path / "target.spm").write_bytes((tmp_path / "source.spm").read_bytes())
     vocabulary = {spm.id_to_piece(id): id for id in range(spm.get_piece_size())} | {"<pad>": spm.get_piece_size()}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny.measured import measured
+from tiny.measured import llama, measured
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from raretokens import cli
@@ -60,12 +60,8 @@ def write_model(
     folder: Path, is_tied: bool = True, shard_size: str = "1GB", dtype: torch.dtype = torch.float32
 ) -> Path:
     torch.manual_seed(0)
-    shape = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    config = transformers.LlamaConfig(
-        vocab_size=ROWS, **shape, max_position_embeddings=64, tie_word_embeddings=is_tied, bos_token_id=0, eos_token_id=0,
-        pad_token_id=None,
-    )  # fmt: skip
-    model = transformers.LlamaForCausalLM(config)
+    shape = {"hidden_size": WIDTH, "num_attention_heads": 2, "intermediate_size": 32, "tie_word_embeddings": is_tied}
+    model = llama(ROWS, **shape, bos_token_id=0, eos_token_id=0, pad_token_id=None)
     with torch.no_grad():
         model.get_input_embeddings().weight.copy_(embedding(1, is_tied))
         if not is_tied:

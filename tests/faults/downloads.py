@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally
 from tiny.fetching import get, table
-from tiny.file_server import Answer, FileServer, serve_files
+from tiny.file_server import Answer, FileServer, serving
 
 from raretokens.errors import UserError
 
@@ -41,7 +41,7 @@ def failing() -> Iterator[FileServer]:
             answer.sent = random.randrange(max(len(file) - start, 1))
         return answer
 
-    with serve_files(answered) as server:
+    with serving(FileServer(answered)) as server:
         server.is_well = True
         yield server
 

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from typing import TypeVar
+
+Server = TypeVar("Server", bound=ThreadingHTTPServer)
 
 
 @dataclass
@@ -70,8 +73,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serve_files(answer: Callable[[str, int], Answer]) -> Iterator[FileServer]:
-    with FileServer(answer) as server:
+def serving(made: Server) -> Iterator[Server]:
+    """Let a server answer in a thread of its own."""
+    with made as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield server
         server.shutdown()

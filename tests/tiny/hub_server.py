@@ -3,11 +3,8 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from urllib.parse import unquote
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -99,11 +96,3 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: object) -> None:
         pass
-
-
-@contextmanager
-def serve_models(root: Path) -> Iterator[HubServer]:
-    with HubServer(root) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
