@@ -56,15 +56,6 @@ def test_the_state_is_found_again_by_what_the_run_is_told_and_its_files_alone(tm
     assert len(others | {mark}) == 4
 
 
-def test_two_states_are_kept_with_their_weights_and_all_tables(tmp_path):
-    """Also of seven digits."""
-    run = saved(tmp_path / "run", 4, 999_999, 1_000_000)
-    assert [names(run, kind) for kind in ("state", "weights", "table")] == [
-        [999_999, 1_000_000], [999_999, 1_000_000], [4, 999_999, 1_000_000]
-    ]  # fmt: skip
-    assert restored(State(run.path)) == 1_000_000
-
-
 DAMAGE = {
     "flipped": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :],
     "cut": lambda data: data[:-1],
@@ -111,20 +102,28 @@ def test_a_damaged_log_goes_back_to_the_state_whose_rows_are_whole(tmp_path, kin
     assert rows == ["update", *(["4", "8"] if goes_on else []), "16"]
 
 
-def test_after_damage_the_next_states_are_the_last_ones(tmp_path):
-    """What was set aside is in no one's way, and the weights of the state before are kept until there are two again."""
-    run = saved(tmp_path / "run", 4, 8, 12)
-    damage(run, "table-000012", "flipped")
+def test_two_states_are_kept_with_their_weights_and_all_tables_also_after_damage(tmp_path):
+    """What was set aside is in no one's way, and the weights of the state before are kept until there are two again.
+
+    The steps have six digits or seven, whose names are in another order than the numbers.
+    """
+    before, between, last = 999_998, 999_999, 1_000_000
+    run = saved(tmp_path / "run", 4, before, last)
+    found = [names(run, kind) for kind in ("state", "weights", "table")]
+    assert found == [[before, last], [before, last], [4, before, last]]
+    damage(run, f"table-{last}", "flipped")
     again = State(run.path)
-    assert restored(again) == 8
+    assert restored(again) == before
     again.forget_weights([])
-    assert names(again, "weights") == [8, 12]
-    for step in (10, 12):
+    assert names(again, "weights") == [before, last]
+    for step in (between, last):
         again.keep_snapshot(step, torch.zeros(3, 2))
         again.keep_weights(step, {"table": torch.zeros(3, 2)})
         save(again, step, [step])
-    assert [names(again, kind) for kind in ("state", "weights")] == [[10, 12], [10, 12]]
-    assert list(again.snapshots()) == ["000004", "000008", "000010", "000012"]
+    assert [names(again, kind) for kind in ("state", "weights")] == [[between, last], [between, last]]
+    assert names(again, "table") == [4, before, between, last] == sorted(map(int, again.snapshots()))
+    again._lock.close()
+    assert restored(State(run.path)) == last
 
 
 def test_what_is_damaged_when_a_run_ends_is_in_no_output(folder):
