@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tiny import run_sheet
-from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, draws, line, score, world, write
+from tiny.run_sheet import DECLARED, LM, REVERSE, WORDS, at, cells_of, draws, line, score, world, write
 
 from raretokens.errors import UserError
 from reproduction.papers.load import written_out
@@ -16,8 +16,7 @@ from reproduction.papers.task_scores import TaskScores
 from reproduction.pipeline.jobs import run_sheet as sheet_of
 from reproduction.pipeline.parameters_file import load
 from reproduction.report import build
-from reproduction.report.cells import Cell
-from reproduction.report.tables import table_cells, to_latex, to_markdown
+from reproduction.report.tables import to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,14 +31,6 @@ def empty(tmp_path_factory) -> dict[str, TaskScores]:
     return world(tmp_path_factory.mktemp("none"), {}, {})
 
 
-def of(name: str, scores: dict[str, TaskScores], corpora: dict[str, str] = CORPORA) -> list[Cell]:
-    return table_cells(DECLARED, DECLARED.tables[name], scores, corpora)
-
-
-def at(cells: list[Cell], row: str, column: str) -> Cell:
-    return next(cell for cell in cells if (cell.row, cell.column) == (row, column))
-
-
 @pytest.mark.parametrize("name", DECLARED.tables)
 def test_with_every_run_scored_nothing_is_missing_but_what_is_declared_so(name, full):
     table = DECLARED.tables[name]
@@ -51,14 +42,14 @@ def test_with_every_run_scored_nothing_is_missing_but_what_is_declared_so(name, 
         "|no run named (base-weight-decay|base-freeze-until|copy-iwslt|(awd|mos)-ptb-.*|sg-enwik9-(mle|frage) or .*"
             "|gpt2m-.* or (mu-loss|mu-centering|z-loss)) on" + ("" if DECLARED.is_counted(table) else "|no run named")
     )
-    reasons = {cell.reason for cell in of(name, full) if cell.reason} - declared
+    reasons = {cell.reason for cell in cells_of(name, full) if cell.reason} - declared
     assert [reason for reason in reasons if not allowed.search(reason)] == []
 
 
 @pytest.mark.parametrize("scored", ["empty", "full"])
 @pytest.mark.parametrize("name", DECLARED.tables)
 def test_latex_has_as_many_cells_in_each_row(name, scored, request):
-    cells = of(name, request.getfixturevalue(scored))
+    cells = cells_of(name, request.getfixturevalue(scored))
     text = to_latex(DECLARED.tables[name], cells, name)
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     columns = re.search(r"\\begin\{tabular\}\{(l+r+)\}", text)[1]
@@ -73,28 +64,28 @@ def test_latex_has_as_many_cells_in_each_row(name, scored, request):
 
 def test_runs_of_words_and_of_the_reverse_direction_keep_apart(full):
     for name, table in DECLARED.tables.items():
-        runs = {run for cell in of(name, full) for run in cell.runs.split()}
+        runs = {run for cell in cells_of(name, full) for run in cell.runs.split()}
         if table.task == "lm" and table.also:
             assert runs - {"human"} <= set(WORDS if table.tokens == "words" else LM), name
             assert ("word-other" in runs) == (table.tokens == "words"), name
         if table.task == "nmt" and table.also:
             assert bool(runs & set(REVERSE)) == (name == "cosreg-2"), name
-    for cell in of("cosreg-2", full):
+    for cell in cells_of("cosreg-2", full):
         assert all(run.startswith("reverse") == cell.column.startswith("De-En") for run in cell.runs.split()), cell
-    assert at(of("cosreg-2", full), "reverse-other", "De-En").status == "not reported"
+    assert at(cells_of("cosreg-2", full), "reverse-other", "De-En").status == "not reported"
 
 
 def test_a_quoted_number_is_marked_cell_by_cell(full, empty):
     transformer = "Base Transformer (Vaswani et al., 2017)"
-    assert [at(of("cosreg-2", empty), transformer, side).status for side in ("En-De", "De-En")] == ["quoted", "not run"]
-    text = to_markdown(DECLARED.tables["cosreg-2"], of("cosreg-2", full))
+    assert [at(cells_of("cosreg-2", empty), transformer, side).status for side in ("En-De", "De-En")] == ["quoted", "not run"]
+    text = to_markdown(DECLARED.tables["cosreg-2"], cells_of("cosreg-2", full))
     row = next(line for line in text.splitlines() if line.startswith(f"| {transformer} |"))
     assert "(27.30†)" in row and "(31.00)" in row
-    assert "no run named reverse-mle on the run sheet" in at(of("cosreg-2", empty), transformer, "De-En").reason
+    assert "no run named reverse-mle on the run sheet" in at(cells_of("cosreg-2", empty), transformer, "De-En").reason
 
 
 def test_what_ran_is_marked_where_it_is_not_as_printed(full):
-    cells = of("agg-11", full)
+    cells = cells_of("agg-11", full)
     status = {(cell.row, cell.column): cell.status for cell in cells}
     assert status["# of layers", "Empirical Study"] == "match"
     assert status["# of layers", "Language Modeling"] == "differs"
@@ -125,13 +116,13 @@ def test_a_default_in_a_table_is_the_objective_s_own():
 
 def test_the_text_of_the_scale_stands_beside_the_printed_one_or_alone(full):
     write(full["lm"].folder.parent, "lm", "human", score(5.0))
-    cells = of("frage-5", full)
+    cells = cells_of("frage-5", full)
     assert list(dict.fromkeys(cell.column for cell in cells)) == ["Penn Treebank", "WikiText-2", "bible"]
     assert [cell.measured for cell in cells if cell.column != "bible"] == [""] * 10
     words = {"train": 2_075_677, "types": 33_278, "oov": 2.57, "with_line_ends": {"train": 2_088_628, "valid": 217_646}}
     scores = world(full["lm"].folder.parent / "wikitext", {}, {})
     write(full["lm"].folder.parent / "wikitext", "lm", "human", {"metrics": {"corpus": words}})
-    cells = of("frage-5", scores, {"lm": "wikitext-2", "nmt": "bible"})
+    cells = cells_of("frage-5", scores, corpora={"lm": "wikitext-2", "nmt": "bible"})
     status = {cell.row: cell.status for cell in cells if cell.column == "WikiText-2"}
     assert status == {
         "Tokens, Train": "match",
@@ -143,7 +134,7 @@ def test_the_text_of_the_scale_stands_beside_the_printed_one_or_alone(full):
 
 
 def test_bleu_has_its_interval_with_one_seed_and_its_range_with_more(tmp_path, full):
-    cells = of("agg-6", full)
+    cells = cells_of("agg-6", full)
     assert (at(cells, "AGG", "Base sacreBLEU").spread, at(cells, "AGG", "Base").spread) == ("1.25", "")
     assert (at(cells, "AGG", "Base to MLE").measured, at(cells, "AGG", "Base p").measured) == ("4.00", "0.005")
     for name, bleu, seed in (("base-agg", 20.0, 1), ("base-agg-2", 21.0, 2)):
@@ -155,22 +146,22 @@ def test_bleu_has_its_interval_with_one_seed_and_its_range_with_more(tmp_path, f
     objectives = {"base-mle": "mle", "base-agg": "agg"}
     lines = {name: line(of, tokens="nmt") for name, of in objectives.items()}
     two = world(tmp_path, {}, lines | {f"{name}-2": one.replaced(seed=2) for name, one in lines.items()})
-    cells = of("agg-6", two)
+    cells = cells_of("agg-6", two)
     assert (at(cells, "AGG", "Base sacreBLEU").measured, at(cells, "AGG", "Base sacreBLEU").spread) == ("20.50", "0.50")
     assert (at(cells, "AGG", "Base to MLE").measured, at(cells, "AGG", "Base p").measured) == ("1.00", "0.300")
 
 
 def test_neighbours_are_compared_without_the_marks_of_either(full):
-    cells = of("agps-12", full)
+    cells = cells_of("agps-12", full)
     assert at(cells, "optimum, AGPS", "rank 2").status == "match"  # optimal, reported first
-    cells = of("frage-11", full)
+    cells = cells_of("frage-11", full)
     assert at(cells, "internet, original", "semantic 1").measured == "web: 1"
     assert at(cells, "internet, original", "semantic 2").measured == "computer: 14"
     assert at(cells, "citizenship*, original", "semantic 1").measured == "citizen: 3"
     assert "is no single token" in at(cells, "citizenship*, original", "semantic 2").reason
     assert at(cells, "citizenship*, original", "semantic 1").reported == "citizen*: 10745"
-    assert at(of("frage-12", full), "citizens, with FRAGE", "rank 2").status == "not run"
-    assert at(of("agg-13", full), "optimum, AGG", "shared").measured == "1 of 5"
+    assert at(cells_of("frage-12", full), "citizens, with FRAGE", "rank 2").status == "not run"
+    assert at(cells_of("agg-13", full), "optimum, AGG", "shared").measured == "1 of 5"
 
 
 def test_a_table_needs_its_own_rows_and_nothing_else(full):
@@ -224,5 +215,5 @@ def test_scores_are_read_once(full, monkeypatch):
 
     monkeypatch.setattr(Path, "read_text", counting)
     for name in DECLARED.tables:
-        of(name, fresh)
+        cells_of(name, fresh)
     assert max(counted.values()) == 1

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tiny.run_sheet
 import yaml
 from tiny.claims import claim
 from tiny.run_sheet import DECLARED, ROOT, SMALL, line
@@ -26,16 +27,14 @@ SETTINGS = {name: Setting(**declared) for name, declared in {"odd": UNLIKE, "nea
 
 def scored(folder: Path, values: dict[str, list[float]]) -> TaskScores:
     """TaskScores of runs by name, whose model is the part before the hyphen, with a seed for each value."""
-    (folder / "lm").mkdir(parents=True)
-    lines = {}
+    lines, files = {}, {}
     for run, numbers in values.items():
         prefix, _, objective = run.rpartition("-")
         for seed, number in enumerate(numbers, 1):
             name = run if seed == 1 else f"{run}-{seed}"
             lines[name] = line(objective, model=prefix or "far", seed=seed)
-            score = {"seed": seed, "metrics": {"isotropy": {"total": number}}}
-            (folder / f"lm/{name}.json").write_text(json.dumps(score))
-    return TaskScores(lines, task="lm", folder=folder / "lm")
+            files[name] = {"seed": seed, "metrics": {"isotropy": {"total": number}}}
+    return tiny.run_sheet.scored(folder, files, lines)
 
 
 def names(scores: TaskScores, *runs: list[str]) -> list[str]:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny.run_sheet import DECLARED, cells_of, line, scored
+from tiny.run_sheet import DECLARED, at, cells_of, line, scored
 
 from reproduction.papers.task_scores import TaskScores
 from reproduction.pipeline.jobs import run_sheet as sheet_of
@@ -34,18 +34,14 @@ def world(tmp_path) -> TaskScores:
     return scored(tmp_path, runs, sheet)
 
 
-def by_place(cells: list[Cell]) -> dict[tuple[str, str], Cell]:
-    return {(cell.row, cell.column): cell for cell in cells}
-
-
 def test_a_score_of_other_parameters_is_left_out_and_named(world):
     """As after `alpha: 0.05` and a table alone, which trains the first seed and finds the second one as it was."""
     lines = {**world.lines, "mle-2": world.lines["mle-2"].replaced(parameters_hash="other")}
-    mle = by_place(cells_of("agg-1", TaskScores(lines, task="lm", folder=world.folder)))["MLE", "PPL Rare"]
+    mle = at(cells_of("agg-1", TaskScores(lines, task="lm", folder=world.folder)), "MLE", "PPL Rare")
     assert (mle.measured, mle.runs) == ("800.00", "mle")
     assert "mle-2 left out: scored with other parameters" in mle.remark
     lines["mle"] = lines["mle"].replaced(parameters_hash="other")
-    cell = by_place(cells_of("agg-1", TaskScores(lines, task="lm", folder=world.folder)))["MLE", "PPL Rare"]
+    cell = at(cells_of("agg-1", TaskScores(lines, task="lm", folder=world.folder)), "MLE", "PPL Rare")
     assert (cell.measured, cell.reason) == ("", "mle has scores of other parameters")
 
 
@@ -63,19 +59,19 @@ def test_a_number_of_a_part_of_a_text_says_so(world):
     """As a perplexity with dynamic evaluation, beside perplexities of whole texts."""
     own = world.folder / "mle.json"
     own.write_text(json.dumps(json.loads(own.read_text()) | {"signatures": [["ppl", "log:e|first:1000|split:test"]]}))
-    cells = by_place(cells_of("agg-1", TaskScores(world.lines, task="lm", folder=world.folder)))
-    assert "of the first 1,000 tokens of each text" in cells["MLE", "PPL Rare"].remark
-    assert "first" not in cells["MLE", "I(W) Total"].remark + cells["Freeze", "PPL Rare"].remark
+    cells = cells_of("agg-1", TaskScores(world.lines, task="lm", folder=world.folder))
+    assert "of the first 1,000 tokens of each text" in at(cells, "MLE", "PPL Rare").remark
+    assert "first" not in at(cells, "MLE", "I(W) Total").remark + at(cells, "Freeze", "PPL Rare").remark
 
 
 def test_a_cell_is_the_mean_over_seeds_beside_the_printed_number(world):
-    cells = by_place(cells_of("agg-1", world))
-    mle = cells["MLE", "PPL Rare"]
+    cells = cells_of("agg-1", world)
+    mle = at(cells, "MLE", "PPL Rare")
     assert (mle.measured, mle.spread, mle.reported, mle.delta, mle.runs) == ("810.00", "10.00", "813.76", "-3.76", "mle mle-2")
     assert mle.status == "match"
-    assert cells["Freeze", "I(W) Total"].status == "match"  # 0.70 against 0.739, within 0.08
-    assert cells["MLE", "PPL Total"].status == "match"  # 21.00 against 20.77, within 2 %
-    assert cells["Freeze", "PPL Freq"].status == "not run"  # no such score
+    assert at(cells, "Freeze", "I(W) Total").status == "match"  # 0.70 against 0.739, within 0.08
+    assert at(cells, "MLE", "PPL Total").status == "match"  # 21.00 against 20.77, within 2 %
+    assert at(cells, "Freeze", "PPL Freq").status == "not run"  # no such score
 
 
 def test_a_size_that_trains_for_another_time_says_so(tmp_path):
@@ -85,18 +81,18 @@ def test_a_size_that_trains_for_another_time_says_so(tmp_path):
         for name in ("mle", "agg")
     }
     sheet = {name: line(name.split("-")[1], tokens="nmt") for name in runs}
-    cells = by_place(cells_of("agg-6", scored(tmp_path, runs, sheet, "nmt")))
-    assert cells["AGG", "Big"].remark == "Big has 1,000 training steps, Base 2,000"
-    assert not cells["AGG", "Base"].remark
+    cells = cells_of("agg-6", scored(tmp_path, runs, sheet, "nmt"))
+    assert at(cells, "AGG", "Big").remark == "Big has 1,000 training steps, Base 2,000"
+    assert not at(cells, "AGG", "Base").remark
 
 
 def test_other_runs_follow_and_rows_without_a_run_say_why(world):
-    cells = by_place(cells_of("agg-2", world))
-    assert cells["mine", "PPL Rare"].status == "not reported"
-    assert cells["Freeze (b)", "PPL Rare"].status == "not run"
-    assert cells["Freeze (b)", "PPL Rare"].reason == "no run named lm6-freeze-b or freeze-b on the run sheet"
-    assert cells["Freeze (b)", "PPL Rare"].reported == "65.76"
-    rows = list(dict.fromkeys(row for row, _ in cells))
+    cells = cells_of("agg-2", world)
+    assert at(cells, "mine", "PPL Rare").status == "not reported"
+    assert at(cells, "Freeze (b)", "PPL Rare").status == "not run"
+    assert at(cells, "Freeze (b)", "PPL Rare").reason == "no run named lm6-freeze-b or freeze-b on the run sheet"
+    assert at(cells, "Freeze (b)", "PPL Rare").reported == "65.76"
+    rows = list(dict.fromkeys(cell.row for cell in cells))
     assert rows == [
         "MLE",
         "Freeze (b) & (c)",

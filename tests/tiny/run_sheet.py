@@ -115,10 +115,21 @@ def world(folder: Path, lm: dict, nmt: dict, **others: dict) -> dict[str, TaskSc
     return AllScores(sheet, folder)
 
 
-def cells_of(table: Table | str, scores: TaskScores, declared: Declarations = DECLARED) -> list[Cell]:
-    """Cells of a table of one task, by its name or its declaration."""
+def cells_of(
+    table: Table | str,
+    scores: TaskScores | dict[str, TaskScores],
+    declared: Declarations = DECLARED,
+    corpora: dict[str, str] = CORPORA,
+    at_paper_scale: bool = True,
+) -> list[Cell]:
+    """Cells of a table, by its name or its declaration, from the scores of its task or of all."""
     one = declared.tables[table] if isinstance(table, str) else table
-    return table_cells(declared, one, {scores.task: scores}, CORPORA)
+    every = {scores.task: scores} if isinstance(scores, TaskScores) else scores
+    return table_cells(declared, one, every, corpora, at_paper_scale)
+
+
+def at(cells: list[Cell], row: str, column: str) -> Cell:
+    return next(cell for cell in cells if (cell.row, cell.column) == (row, column))
 
 
 def full(folder: Path) -> dict[str, TaskScores]:
