@@ -63,21 +63,17 @@ def looped(model, parameters=None) -> None:
     """Train by a loop of one's own with AdamW's decay."""
     given, table = embeddings(model)
     loop = Loop(train_only_rows(table, ROWS), table, input_embedding=given)
-    optimizer, text = loop.optimizer(parameters or model.parameters(), lr=0.01, weight_decay=0.1), tiny.Sentences()
+    optimizer = loop.optimizer(parameters or model.parameters(), lr=0.01, weight_decay=0.1)
     for step in range(STEPS):
-        ids, labels = batch(text, step)
-        loop.begin([labels[:, 1:]])
-        loop.loss(model.base_model(input_ids=ids).last_hidden_state[:, :-1], labels[:, 1:]).backward()
+        batch = tiny.batch(step)
+        targets = batch.pop("labels")[:, 1:]
+        loop.begin([targets])
+        loop.loss(model.base_model(**batch).last_hidden_state[:, :-1], targets).backward()
         loop.step(optimizer)
         optimizer.zero_grad()
     for state in (optimizer.state[one] for one in (given, table) if one in optimizer.state):
         others = [row for row in range(tiny.N) if row not in ROWS]
         assert not state["exp_avg"][others].any() and not state["exp_avg_sq"][others].any()
-
-
-def batch(text, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = [text[(16 * step + number) % len(text)] for number in range(16)]
-    return torch.stack([row["input_ids"] for row in rows]), torch.stack([row["labels"] for row in rows])
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
@@ -106,11 +102,12 @@ def test_the_rows_are_those_of_peft_s_trainable_tokens(kind):
     names = ["wte"] if kind == "gpt2" else ["embed_tokens", "lm_head"]
     wrapped = peft.get_peft_model(theirs, peft.TrainableTokensConfig(token_indices=ROWS, target_modules=names))
     trained = [one for one in wrapped.parameters() if one.requires_grad]
-    optimizer, text = torch.optim.AdamW(trained, lr=0.01, weight_decay=0.1), tiny.Sentences()
+    optimizer = torch.optim.AdamW(trained, lr=0.01, weight_decay=0.1)
     for step in range(STEPS):
-        ids, labels = batch(text, step)
-        logits = wrapped(input_ids=ids).logits[:, :-1]
-        torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten()).backward()
+        batch = tiny.batch(step)
+        targets = batch.pop("labels")[:, 1:]
+        logits = wrapped(**batch).logits[:, :-1]
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
         optimizer.step()
         optimizer.zero_grad()
     merged = wrapped.merge_and_unload()

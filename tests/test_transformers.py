@@ -69,14 +69,11 @@ def naive(kind: str, name: str) -> dict[str, torch.Tensor]:
     model, known = tiny.model(kind, torch.float64), tiny.known()
     reference = importlib.import_module(f"references.{declared(name).module}")
     options = {**declared(name).defaults, **tiny.OPTIONS.get(name, {})}
-    optimizer, text, history = torch.optim.SGD(model.parameters(), lr=0.5), tiny.Sentences(), []
+    optimizer, history = torch.optim.SGD(model.parameters(), lr=0.5), []
     for update in range(6):
-        rows = [text[16 * (update % 3) + number] for number in range(16)]
-        ids, mask, labels = (
-            torch.stack([row[key] for row in rows]) for key in ("input_ids", "attention_mask", "labels")
-        )
-        hidden = model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state[:, :-1]
-        targets = labels[:, 1:]
+        batch = tiny.batch(update)
+        targets = batch.pop("labels")[:, 1:]
+        hidden = model.base_model(**batch).last_hidden_state[:, :-1]
         history.append(torch.bincount(targets[targets >= 0], minlength=tiny.N))
         reference.loss(known, options, history, hidden, model.get_output_embeddings().weight, targets).backward()
         optimizer.step()
@@ -198,7 +195,7 @@ def test_optimizer_frozen_rows_penalty_and_end_are_those_of_a_loop(tmp_path, nam
 
 def looped(name: str) -> dict[str, torch.Tensor]:
     """A plain loop in one micro-batch; decay as transformers has it, without biases and norms."""
-    model, objective, text = tiny.model("gpt2", torch.float64), tiny.objective(name), tiny.Sentences()
+    model, objective = tiny.model("gpt2", torch.float64), tiny.objective(name)
     table = model.get_output_embeddings().weight
     groups = [{"params": [table], "weight_decay": 0.1}]
     for decay in (0.1, 0.0):
@@ -207,13 +204,10 @@ def looped(name: str) -> dict[str, torch.Tensor]:
     loop = Loop(objective, table)
     optimizer = loop.optimizer(groups, lr=0.01, betas=(0.9, 0.999), eps=1e-8)
     for update in range(6):
-        rows = [text[16 * (update % 3) + number] for number in range(16)]
-        ids, mask, labels = (
-            torch.stack([row[key] for row in rows]) for key in ("input_ids", "attention_mask", "labels")
-        )
-        loop.begin([labels[:, 1:]])
-        hidden = model.transformer(input_ids=ids, attention_mask=mask).last_hidden_state[:, :-1]
-        loop.loss(hidden, labels[:, 1:]).backward()
+        batch = tiny.batch(update)
+        targets = batch.pop("labels")[:, 1:]
+        loop.begin([targets])
+        loop.loss(model.transformer(**batch).last_hidden_state[:, :-1], targets).backward()
         loop.step(optimizer)
         optimizer.zero_grad()
     return {key: value.detach() for key, value in model.named_parameters()}

@@ -79,6 +79,13 @@ class Sentences(Dataset):
         }  # fmt: skip
 
 
+def batch(update: int) -> dict[str, torch.Tensor]:
+    """The sequences of an update of the Trainer."""
+    text = Sentences()
+    rows = [text[(16 * update + number) % SEQUENCES] for number in range(16)]
+    return {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
+
+
 def known(**changes: Any) -> Any:
     labels = torch.stack([row["labels"] for row in Sentences()])
     counts = torch.bincount(labels[labels >= 0], minlength=N)
