@@ -152,12 +152,17 @@ def test_trackers_go_on_after_a_stop(folder, stub):
     assert again == before
 
 
-def test_a_tracker_that_is_not_installed_is_one_line(folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("dvclive", {}, "dvclive is not installed; pip install dvclive$"),
+        ("mlflow", {"entity": "me"}, "mlflow: options {'entity': 'me'} are not allowed: .*entity"),
+    ],
+)
+def test_a_tracker_that_cannot_be_started_is_one_line(tmp_path, monkeypatch, kind, options, said):
     monkeypatch.setitem(sys.modules, "dvclive", None)
-    with pytest.raises(
-        UserError, match=r"^data/scratch/machine.yaml: trackers: dvclive is not installed; pip install dvclive$"
-    ):
-        Trackers({"dvclive": {}}, "lm-agg", folder).begins(0, 6)
+    with pytest.raises(UserError, match=f"^data/scratch/machine.yaml: trackers: {said}"):
+        Trackers({kind: options}, "lm-agg", tmp_path).begins(0, 6)
 
 
 MACHINE_YAML = """
@@ -180,12 +185,6 @@ def test_any_tracker_of_accelerate_is_started_with_the_options_of_its_name(stub,
         ("lm-agg", {"logging_dir": str(tmp_path / "aim")}),
     ]
     assert all(tracker.calls == ["start"] for tracker in Stub.made)
-
-
-def test_an_option_that_a_tracker_does_not_know_is_one_line(tmp_path):
-    message = r"^data/scratch/machine.yaml: trackers: mlflow: options {'entity': 'me'} are not allowed: .*entity"
-    with pytest.raises(UserError, match=message):
-        Trackers({"mlflow": {"entity": "me"}}, "lm-agg", tmp_path).begins(0, 6)
 
 
 @pytest.fixture
