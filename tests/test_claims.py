@@ -340,6 +340,11 @@ def test_nothing_over_nothing_is_no_effect(tmp_path):
         assert (verdict.outcome, verdict.effect.value, verdict.effect.left) == ("inconclusive", ours, 0)
 
 
+@pytest.mark.parametrize(("effect", "drawn"), [(np.inf, [1.0, 2.0]), (5.0, [1.0, np.nan])])
+def test_the_interval_of_what_is_not_finite_is_unbounded(effect, drawn):
+    assert bootstrap_interval(effect, np.array(drawn)) == (-np.inf, np.inf)
+
+
 @pytest.mark.parametrize(("delta", "p"), [(0.25, 1.0), (-0.75, 0.5), (1.25, 2 / 65)])
 def test_resamples_without_a_difference_are_on_both_sides(delta, p):
     """Of 64 resamples 48 are lower by 1 than the rest, about their mean and not their median."""
