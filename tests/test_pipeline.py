@@ -324,4 +324,5 @@ def test_a_stage_stops_when_its_parent_is_gone(built):
         os.kill(child, signal.SIGKILL)
     told.write_text(text)
     assert not alive
-    assert "the process that started this run is gone" in log.read_text()
+    kept = r"its state after step \d+ is kept in \S+"
+    assert re.search(f"the process that started this run is gone; {kept}; start again to resume", log.read_text())
