@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,9 @@ def patterns(tree: ast.AST) -> Iterator[str]:
                 continue
             text = ast.unparse(call.args[0])[2:-1]
             yield re.sub(r"\\\{.*?\}", r"\\w+", re.escape(text).replace(r"\}", "}"))
+
+
+def test_no_two_files_of_the_packages_need_each_other():
+    code = Code()
+    files = {file: code._of_file(file)[1] - {file} for file in code.modules.values() if file.name != "__init__.py"}
+    TopologicalSorter({file: needed & files.keys() for file, needed in files.items()}).prepare()  # raises CycleError

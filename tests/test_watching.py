@@ -208,7 +208,7 @@ def watched(tmp_path, monkeypatch, stub):
     training = Training(steps=1, tokens_per_step=8, block=8, peak_lr=0.1, warmup=1, weight_decay=0, label_smoothing=0,
                         validate_every=1, keep="best", snapshot_every=1)  # fmt: skip
     job = Job(run=run, training=training, groups={"fractions": [0.3, 0.5, 0.2]})
-    return lambda: monitor.Monitor(job, Machine(trackers=["dvclive"], micro_batch=32))
+    return lambda: monitor.Monitor(job, Machine(trackers=["dvclive"], micro_batch=32), None)
 
 
 def test_how_long_a_run_took_is_written_when_it_ends_well(watched, tmp_path):

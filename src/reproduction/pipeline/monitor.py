@@ -21,7 +21,6 @@ from raretokens.files import write_text
 from reproduction.corpora.tokenization.token_files import read_meta
 from reproduction.paths import MACHINE, TIMING, TRACKED, tokens
 from reproduction.pipeline.settings import Machine, find_card
-from reproduction.pipeline.surroundings import revision
 from reproduction.tasks import describe
 from reproduction.training.models.registry import flops_per_token
 from reproduction.training.recipe import Observer, Observers, TrainJob
@@ -91,12 +90,15 @@ class Monitor:
     The reports show this record of time and machine. It is no output of the pipeline, so equal runs have equal outputs. Only the
     first of several processes observes anything.
 
+    Args:
+        revision: of the code that trains, for the record.
+
     Raises:
         UserError: the GPU ran out of memory.
     """
 
-    def __init__(self, job: TrainJob, settings: Machine) -> None:
-        run, self.settings = job.run, settings
+    def __init__(self, job: TrainJob, settings: Machine, revision: str | None) -> None:
+        run, self.settings, self.revision = job.run, settings, revision
         self.is_main = os.environ.get("RANK", "0") == "0"
         block, rows = job.training.block, read_meta(tokens(run.tokens))["vocabulary"]
         flops = flops_per_token(run.architecture, run.shape, rows, min(block, describe(run.task).positions or block))
@@ -115,7 +117,7 @@ class Monitor:
             limit = f"{self.settings.micro_batch} tokens do not fit into the GPU's memory; allowed: fewer"
             raise UserError(f"{MACHINE}: micro_batch: {limit}") from None
         if kind is None and self.is_main:
-            facts = {"machine": _machine(), "revision": revision(), **self.speed.facts(), **self.usage.facts()}
+            facts = {"machine": _machine(), "revision": self.revision, **self.speed.facts(), **self.usage.facts()}
             facts["step_seconds"] = self.speed.step_seconds()
             write_text(self.usage.file.with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
             self.usage.file.unlink(missing_ok=True)

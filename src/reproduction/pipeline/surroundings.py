@@ -109,5 +109,5 @@ def training(job: "TrainJob", train: "Callable[[Execution, Observer], None]") ->
 
     check_resources(job)
     check_block(job)
-    with Monitor(job, settings) as observer:
+    with Monitor(job, settings, revision()) as observer:
         train(settings.execution(job.training.steps), observer)
