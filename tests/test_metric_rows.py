@@ -67,3 +67,8 @@ def test_length_against_log_frequency():
     assert value["rare"] == pytest.approx(length[40:58].mean())
     assert value["freq"] == pytest.approx(np.delete(length[:20], 1).mean())  # <pad> is no row
     assert norm_by_frequency(1e-3 * table, counts, groups)[0]["pearson"] == pytest.approx(value["pearson"])
+
+
+def test_length_has_no_correlation_with_equal_counts():
+    table, counts, groups = example()
+    assert norm_by_frequency(table, np.minimum(counts, 1), groups)[0]["pearson"] is None
