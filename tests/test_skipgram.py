@@ -23,6 +23,7 @@ from reproduction.tasks import skipgram
 from reproduction.training.models.skip_gram import SkipGram
 from reproduction.training.recipe import Execution, Observer, RuleChoice, Training
 from reproduction.training.recipe import TrainJob as Job
+from reproduction.training.rule import build as build_rule
 from reproduction.training.run import train
 from reproduction.training.window_batches import Windows, kept_share, negative_distribution
 
@@ -171,6 +172,14 @@ def job(objective: str = "mle", seed: int = 1, steps: int = 12, **other) -> Job:
     recipe = {"tokens_per_step": 200, "block": 8, "peak_lr": 0.05, "rule": RuleChoice(name="linear_sgd"), "weight_decay": 0.0,
               "label_smoothing": 0.0, "validate_every": steps, "keep": 1, "snapshot_every": steps}  # fmt: skip
     return Job(run=run, training=Training(steps=steps, **recipe | other), groups=Groups(fractions=[0.2, 0.3, 0.5]))
+
+
+def test_the_learning_rate_falls_to_the_least_share_of_word2vec():
+    settings = job(steps=100_000)
+    model = SkipGram(20, 8, **settings.run.shape)
+    rule = build_rule(settings.training, model, build("mle", facts(torch.ones(20).long(), width=16, steps_per_epoch=10)))
+    rates = [rule.rate(step, 1) / settings.training.peak_lr for step in (1, 50_001, 100_000)]
+    assert rates == pytest.approx([1.0, 0.5, 1e-4])  # word2vec.c: starting_alpha * 0.0001
 
 
 def written(folder: Path, text: np.ndarray, vocabulary: Vocabulary) -> Path:
