@@ -136,6 +136,15 @@ def test_columns_are_read_on_and_on_and_every_epoch_as_a_whole():
     assert torch.equal(everything, torch.from_numpy(tokens[:999].reshape(3, 333)))
 
 
+def test_a_twentieth_of_the_steps_is_half_as_long():
+    """Merity et al. (2018), section 5: lengths are drawn around 70 with probability 0.95, else around 35; deviation 5."""
+    lengths = Columns(np.arange(700_000), 70, 1, seed=1).lengths[:-1]
+    short = lengths < 52
+    assert short.mean() == pytest.approx(0.05, abs=0.01)
+    assert [lengths[short].mean(), lengths[~short].mean()] == pytest.approx([35, 70], abs=1)
+    assert lengths[~short].std() == pytest.approx(5, abs=0.3)
+
+
 def test_the_trigger_is_that_of_a_table_by_hand():
     """Window 2: worse than the best of all but the last two before it."""
     validated = [5.0, 4.0, 4.5, 4.2, 3.9, 3.95, 3.8, 3.97, 3.85, 3.96]
