@@ -137,7 +137,7 @@ def test_columns_are_read_on_and_on_and_every_epoch_as_a_whole():
 
 
 def test_a_twentieth_of_the_steps_is_half_as_long():
-    """Merity et al. (2018), section 5: lengths are drawn around 70 with probability 0.95, else around 35; deviation 5."""
+    """Merity et al. (2018), section 4.1: lengths are drawn around 70 with probability 0.95, else around 35; deviation 5."""
     lengths = Columns(np.arange(700_000), 70, 1, seed=1).lengths[:-1]
     short = lengths < 52
     assert short.mean() == pytest.approx(0.05, abs=0.01)
