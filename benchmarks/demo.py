@@ -1,9 +1,8 @@
-"""Processor time of stages/parallel by kind of stage; the rest is DVC and the shells.
+"""Processor time of `make demo` by kind of stage; the rest is set-up, DVC, shells and the site.
 
-    python benchmarks/demo.py [FOLDER] [--jobs 2] [--out benchmarks/demo-cpu.csv]
+    python benchmarks/demo.py [FOLDER] [--out benchmarks/demo-cpu.csv]
 
-FOLDER is the folder of a scale where nothing is made yet, such as a fresh clone. `everything else` is the time outside of the
-stages.
+FOLDER is a fresh clone. `everything else` is the time outside of the stages.
 """
 
 import argparse
@@ -15,23 +14,21 @@ from pathlib import Path
 
 from records import keep
 
-STAGES = Path(__file__).resolve().parents[1] / "stages"
 WORK = ("train", "predict", "translate")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=Path())
-    parser.add_argument("--jobs", default=str(os.cpu_count()))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "stages.tsv")
         environment = os.environ | {"RARETOKENS_STAGE_TIMES": str(file)}
-        process = subprocess.Popen([STAGES / "parallel", options.jobs], cwd=options.folder, env=environment)
+        process = subprocess.Popen(["make", "demo"], cwd=options.folder, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
         if status:
-            raise SystemExit("stages/parallel failed")
+            raise SystemExit("make demo failed")
         rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
     total, stages, times = usage.ru_utime + usage.ru_stime, Counter[str](), Counter[str]()
     for stage, seconds in rows:
