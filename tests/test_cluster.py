@@ -31,7 +31,7 @@ def test_the_paper_scale_is_arrays_of_similar_runs_with_what_the_largest_of_each
     monkeypatch.chdir(tmp_path)
     declared = load(ROOT / "scales/paper/params.yaml")
     asked = Cluster(gpus=1, gpu="a100", partition="gpu", at_once=8, options=["--account=mine"])
-    shared, *arrays, reports = cluster.jobs(declared, asked)
+    shared, *arrays, reports = cluster.slurm_jobs(declared, asked)
     for step, continued in ((1, False), (2, True)):
         targets = [line for array in arrays if array.step == step for line in array.targets]
         assert sorted(targets) == sorted(run_targets(declared, continued))
@@ -70,7 +70,7 @@ def test_a_job_waits_for_every_array_of_the_step_before(tmp_path, monkeypatch):
     sbatch.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     asked = Cluster(gpus=1, gpu="a100")
-    jobs = cluster.jobs(load(ROOT / "scales/paper/params.yaml"), asked)
+    jobs = cluster.slurm_jobs(load(ROOT / "scales/paper/params.yaml"), asked)
     numbers = cluster.submit(jobs, asked, ROOT)
     ids = {step: [number for job, number in zip(jobs, numbers, strict=True) if job.step == step] for step in range(4)}
     assert len(ids[1]) > 3 and len(ids[2]) > 1
@@ -102,9 +102,9 @@ def test_what_no_plan_can_say_must_be_said(tmp_path, monkeypatch):
     tree["own"] = {f"lm-{split}": "text" for split in ("train", "valid", "test")}
     Path("params.yaml").write_text(yaml.safe_dump(tree))
     with pytest.raises(UserError, match="cluster.memory: required, since there is no plan yet"):
-        cluster.jobs(load(), Cluster())
-    assert cluster.jobs(load(), Cluster(memory=4.0))[1].memory == 4.0
-    _, *arrays, _ = cluster.jobs(load(ROOT / "params.yaml"), Cluster())  # on a CPU a plan says the memory, not the hours
+        cluster.slurm_jobs(load(), Cluster())
+    assert cluster.slurm_jobs(load(), Cluster(memory=4.0))[1].memory == 4.0
+    _, *arrays, _ = cluster.slurm_jobs(load(ROOT / "params.yaml"), Cluster())  # on a CPU a plan says the memory, not the hours
     assert {array.hours for array in arrays} == {None} and all(0 < array.memory < 100 for array in arrays)
 
 

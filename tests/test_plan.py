@@ -97,7 +97,7 @@ def test_activations_are_about_those_of_a_real_pass_on_a_cpu(architecture, monke
     shape, sequences = architectures.shape(architecture, dropout=0.1, attention_dropout=0.1), 6
     model = build(architecture, shape, ROWS, POSITIONS)
     sides = architectures.sides(model)
-    found = plan.measure(architecture, json.dumps(shape), ROWS, POSITIONS, sides, "cpu")
+    found = plan.measure_model_size(architecture, json.dumps(shape), ROWS, POSITIONS, sides, "cpu")
     example = getattr(model, "example", None)
     ids = torch.zeros(sequences, POSITIONS, dtype=torch.int64)
     inputs, storages = example(sequences, POSITIONS) if example else [ids] * sides, set()
@@ -119,7 +119,7 @@ def test_a_model_whose_pass_reads_values_has_unknown_memory_and_is_not_refused(p
             return nn.functional.embedding(inputs, self.embedding) * int(inputs.max())
 
     monkeypatch.setitem(sys.modules, "reproduction.training.models.reading", SimpleNamespace(MODEL=Reading))
-    found = plan.measure("reading", "{}", ROWS, POSITIONS, 1, "cpu")
+    found = plan.measure_model_size("reading", "{}", ROWS, POSITIONS, 1, "cpu")
     assert (found.parameters, found.width) == (ROWS * 8, 8) and math.isnan(found.activations)
     one = replace(planned(paper, "lm", "gpt2m-agg"), model=found)
     assert list(plan.shortfalls(one, replace(PLENTY, device=1e3, host=1e3))) == [] or math.isnan(one.memory)

@@ -76,7 +76,7 @@ class Candidates:
 
 
 class Gate(NamedTuple):
-    """Gate of one training step. A and B must be 1 outside the rare set."""
+    """Gate of one training step. A and B must be 1 outside the rare set. They are g1 and g2 of the AGG paper (agg.py)."""
 
     rare: Tensor  # N, bool: the objective's rare types
     nonrare_targets: Tensor  # N, float: A, for positions whose target is not rare

@@ -1,4 +1,6 @@
-"""Training objectives: each file defines one objective or one family (registry.py describes the declarations).
+"""Training objectives, each in a file. registry.py describes their declarations.
+
+What several objectives share is in rarity.py (thresholds) and embedding_adamw.py (an optimizer).
 
 The package is also callable: `raretokens.objectives()` lists all objectives.
 """

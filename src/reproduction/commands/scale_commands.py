@@ -71,7 +71,7 @@ def show_runs(arguments: argparse.Namespace) -> None:
 @command(argument("--print", action="store_true", help="only show what would be submitted"))
 def submit(arguments: argparse.Namespace) -> None:
     parameters, own = load(), settings.read().cluster
-    folder, jobs = Path(parameters.root).resolve(), cluster.jobs(parameters, own)
+    folder, jobs = Path(parameters.root).resolve(), cluster.slurm_jobs(parameters, own)
     if arguments.print:
         print("\n".join(map(shlex.join, cluster.commands(jobs, own, folder))))
         return

@@ -1,4 +1,4 @@
-"""TaskScores of the runs on the run sheet, from the score files of a task."""
+"""Scores of the runs on the run sheet, from the score files of a task."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator
@@ -25,7 +25,7 @@ PAIRED = "bleu.sacrebleu"  # the metric of paired comparisons
 
 @dataclass
 class TaskScores(Scores):
-    """TaskScores in reports/runs of one task. Only files of runs on the run sheet are read."""
+    """Scores in reports/runs of one task. Only files of runs on the run sheet are read."""
 
     task: str = ""
     folder: Path = Path()
@@ -188,7 +188,7 @@ class TaskScores(Scores):
 
 
 class AllScores(dict[str, TaskScores]):
-    """TaskScores of each task of the run sheet. Any other task has no runs."""
+    """Scores of each task of the run sheet. Any other task has no runs."""
 
     def __init__(self, sheet: Sheet, folder: Path) -> None:
         """Prepare the scores of each task, which are read on demand. `folder`: reports/runs."""

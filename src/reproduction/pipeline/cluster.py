@@ -96,7 +96,7 @@ class RunNeed:
     hours: float | None  # None: unknown
 
 
-def jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
+def slurm_jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
     """Return the Slurm jobs of a scale in order. Raises UserError if a plan is needed and cannot be made."""
     runs, continued = (_needs(parameters, settings, continued) for continued in (False, True))
     cpus = settings.cpus or max(settings.gpus, 1) * (parameters.threads + WORKERS * bool(settings.gpus))

@@ -111,7 +111,7 @@ class Planned:
         activations = (HALF if is_half else 1) * (self.model.fixed + self.model.activations * self.micro_batch)
         classes = 0 if describe(self.run.task).kind in ("documents", "images") else self.vocabulary
         logits = 2 * (HALF if is_half else 1) * FLOAT * min(CHUNK[self.device], self.micro_batch) * classes
-        moments = 2 if "adam" in self.training.rule.name else 1  # others keep at most a mean of the weights
+        moments = 1 if "sgd" in self.training.rule.name else 2  # SGD keeps at most a mean of the weights, Muon less than two
         states = 2 + moments + is_half * HALF + (self.processes > 1)  # weights, gradients; weights in bfloat16; exchange
         return PROGRAM[self.device] + SLACK[self.device] * (states * weights + activations + logits + 2 * embedding)
 
@@ -150,12 +150,12 @@ def plan(job: TrainJob, vocabulary: int, device: str, processes: int = 1) -> Pla
     if task.kind == "bitext":  # a micro-batch is from one length bucket, or spans small buckets, padded to the longest pair
         micro = min(own, max(min(micro, bucket_tokens(training.tokens_per_step, training.block)), least_tokens(device)))
     micro = max(micro, training.block)
-    size = measure(run.architecture, json.dumps(run.shape), vocabulary, training.block, len(task.sides), device)
+    size = measure_model_size(run.architecture, json.dumps(run.shape), vocabulary, training.block, len(task.sides), device)
     return Planned(job, vocabulary, size, device, processes, micro, -(-share // micro))
 
 
 @cache
-def measure(architecture: str, shape: str, rows: int, positions: int, sides: int, device: str) -> ModelSize:
+def measure_model_size(architecture: str, shape: str, rows: int, positions: int, sides: int, device: str) -> ModelSize:
     """Measure a model on the meta device, which has shapes and no memory.
 
     Fused attention on a GPU does not save its scores, and the positions of a recurrent layer are many kernels. So few positions

@@ -40,7 +40,10 @@ MEANINGS = {  # label of a verdict -> its meaning, in the order of the pages
         "the interval contains the threshold or has no width, no seed variance is known, or q of a main claim exceeds 0.05"
     ),
     Outcome.NOT_RUN: "a run or a metric is missing",
-    Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs, or the effect has its value by construction",
+    Outcome.NOT_TESTABLE: (
+        "a precondition of the claim is not met by the runs, the effect has its value by construction or is 0 on every seed, or "
+        "nothing is decided and the setting is unlike the paper's"
+    ),
     Outcome.CONTRADICTED: "the interval lies on the other side of the threshold, or outside the margin of no change",
 }
 

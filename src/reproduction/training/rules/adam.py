@@ -1,4 +1,4 @@
-"""Adam with decoupled weight decay at a constant learning rate; an objective may override the optimizer."""
+"""AdamW (Adam with decoupled weight decay) at a constant learning rate. An objective may override the optimizer."""
 
 import torch
 

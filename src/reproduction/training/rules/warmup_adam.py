@@ -1,4 +1,4 @@
-"""Adam with linear warm-up and inverse-square-root decay of the learning rate, as for Transformers."""
+"""AdamW with linear warm-up and inverse-square-root decay of the learning rate, as for Transformers."""
 
 from reproduction.training.rule import learning_rate
 from reproduction.training.rules import adam
