@@ -70,7 +70,7 @@ def lowest(known: dict[tuple[str, str], dict]) -> Iterator[list[str]]:
         if all(nll.values()):
             change = {name: math.expm1(float(row["valid_nll"]) - start) for name, row in nll.items()}
             best = min(change, key=change.get)
-            yield [run, str(len(change)), best, f"{change[best]:+.2%}", ours, f"{change[ours]:+.2%}"]
+            yield [run, str(len(change)), best, f"{100 * change[best]:+.2f} %", ours, f"{100 * change[ours]:+.2f} %"]
 
 
 def seed_deviation() -> float:
